@@ -14,6 +14,7 @@
 
 #include "kernels/common/rows.h"
 #include "paddle/extension.h"
+#include "paddle/phi/core/dense_tensor.h"
 #include "paddle/phi/core/enforce.h"
 
 namespace paddle_ops {
@@ -129,6 +130,17 @@ inline ConstData const_data(const char* op, const char* argument, const Tensor& 
 
 inline MutableData mutable_data(const char* op, const char* argument, Tensor& tensor) {
   return MutableData{tensor.data(), element_type(op, argument, tensor)};
+}
+
+// An output of this shape. An empty one gets one element of memory: Paddle 2.6 takes a tensor without
+// any for one that the kernel forgot.
+inline Tensor new_tensor(const Shape& shape, paddle::DataType dtype, const paddle::Place& place) {
+  int64_t elements = 1;
+  for (const int64_t size : shape) elements *= size;
+  if (elements != 0) return paddle::empty(shape, dtype, place);
+  Tensor tensor = paddle::empty({1}, dtype, place);
+  static_cast<phi::DenseTensor*>(tensor.impl().get())->Resize(phi::make_ddim(shape));
+  return tensor;
 }
 
 // Scratch memory for a kernel from Paddle's own allocator, at least one byte.
