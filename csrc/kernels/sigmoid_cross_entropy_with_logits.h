@@ -13,8 +13,8 @@
 //   d_label   = -x
 //   d_weight  = log1p(exp(-|x|)) + (softplus ? max(-x,0) : 0)
 //
-// Collecting what multiplies x keeps the last digits where the loss is tiny (x = 17, y = 1) and gives
-// the limit, not Inf - Inf, at infinite x: a term whose coefficient is 0 contributes 0.
+// Collecting what multiplies x keeps the last digits where the loss is tiny (x = 17, y = 1) and
+// gives the limit, not Inf - Inf, at infinite x: a term whose coefficient is 0 contributes 0.
 //
 // An element with |y - ignore_index| < 1e-5 is ignored: loss and gradients are 0 whatever x is.
 

@@ -2,8 +2,8 @@
 // CPU loops of sigmoid_cross_entropy_with_logits, compiled once per instruction set.
 //
 // A task is a run of chunks; a chunk is small enough that its rows stay in the first-level cache.
-// Rows that are already in the computing type are used in place, others are converted chunk by chunk,
-// so the formulas below see only plain arrays, which the compiler turns into vector code.
+// Rows that are already in the computing type are used in place, others are converted chunk by
+// chunk, so the formulas below see only plain arrays, which the compiler turns into vector code.
 
 #include "kernels/common/target.h"
 // target.h comes first: what follows is compiled for that target.
@@ -99,8 +99,8 @@ Scalars<acc_t> scalars(const SigmoidCrossEntropyParams& p) {
 }
 
 template <PosWeightForm form, typename acc_t>
-void loss_row(acc_t* __restrict out, const acc_t* x, const acc_t* y, const acc_t* w, Scalars<acc_t> s,
-              int count) {
+void loss_row(acc_t* __restrict out, const acc_t* x, const acc_t* y, const acc_t* w,
+              Scalars<acc_t> s, int count) {
   for (int i = 0; i < count; ++i) {
     const acc_t weight = form == PosWeightForm::kNone ? acc_t(1) : w[i];
     const acc_t loss = sce_loss<form>(x[i], y[i], weight) * s.scale;
@@ -109,8 +109,8 @@ void loss_row(acc_t* __restrict out, const acc_t* x, const acc_t* y, const acc_t
 }
 
 template <PosWeightForm form, typename acc_t>
-void grad_x_row(acc_t* __restrict grad_x, const acc_t* x, const acc_t* y, const acc_t* w, const acc_t* g,
-                Scalars<acc_t> s, int count) {
+void grad_x_row(acc_t* __restrict grad_x, const acc_t* x, const acc_t* y, const acc_t* w,
+                const acc_t* g, Scalars<acc_t> s, int count) {
   for (int i = 0; i < count; ++i) {
     const acc_t weight = form == PosWeightForm::kNone ? acc_t(1) : w[i];
     const acc_t grad = sce_term(g[i] * s.scale, sce_grad_x<form>(x[i], y[i], weight));

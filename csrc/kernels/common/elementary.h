@@ -2,8 +2,8 @@
 // exp and log1p without branches, tables or calls, so that a loop over them becomes vector code on
 // every instruction set and the same function on every device. Error: at most 1.1 ulp.
 //
-// Both are restricted to what a stable log(1 + exp(-|x|)) needs, which spares the other cases' code.
-// Coefficients: minimax polynomials (Remez exchange, 60 digits).
+// Both are restricted to what a stable log(1 + exp(-|x|)) needs, which spares the other cases'
+// code. Coefficients: minimax polynomials (Remez exchange, 60 digits).
 
 #include <cstdint>
 
@@ -77,8 +77,8 @@ PO_HOSTDEVICE double log_ratio_polynomial(double z) {
 // log1p(e) for 0 <= e <= 1, NaN included.
 //
 // log1p(e) = k ln2 + log1p(f) with k = 0, f = e up to 1/2 and k = 1, f = (e - 1) / 2 above it. Then
-// s = f / (2 + f) and log1p(f) = f - (f^2/2 - s (f^2/2 + s^2 P(s^2))): f is exact and leads, so what
-// is rounded is small. ln2 is split so that its first part adds without error.
+// s = f / (2 + f) and log1p(f) = f - (f^2/2 - s (f^2/2 + s^2 P(s^2))): f is exact and leads, so
+// what is rounded is small. ln2 is split so that its first part adds without error.
 template <typename acc_t>
 PO_HOSTDEVICE acc_t log1p_unit(acc_t e) {
   const bool upper = e > acc_t(0.5);
