@@ -67,7 +67,7 @@ ConstData cotangent(const char* argument, const Tensor& tensor, const Tensor& x)
 Tensor gradient(const char* argument, const Tensor& like, bool wanted, MutableData* data) {
   if (!wanted) return unwanted_gradient(like);
   check_floating(kOp, argument, like);
-  Tensor grad = result(like.shape(), like.dtype(), like.place());
+  Tensor grad = new_tensor(like.shape(), like.dtype(), like.place());
   *data = mutable_data(kOp, argument, grad);
   return grad;
 }
@@ -78,7 +78,7 @@ std::vector<Tensor> forward(const Tensor& x, const Tensor& label, const Tensor& 
   return guarded(kOp, [&]() -> std::vector<Tensor> {
     SigmoidCrossEntropyParams p = common_params(
         x, label, pos_weight, {normalize, ignore_index, pos_weight_form, has_pos_weight, needs});
-    Tensor out = result(x.shape(), x.dtype(), x.place());
+    Tensor out = new_tensor(x.shape(), x.dtype(), x.place());
     p.out = mutable_data(kOp, "Out", out);
     sigmoid_cross_entropy_kernels().forward(p);
     return {out};

@@ -1,14 +1,15 @@
 #pragma once
-// Memory from Python as the kernels see it: used in place, never copied, owned by the caller.
-//
-// An argument is a C-contiguous NumPy array, or a raw pointer as (address, dtype name, number of
-// elements), whose truth is the caller's business. NumPy has no bfloat16: uint16 holds its bits.
+// Memory of callers of the pybind11 module: NumPy arrays, or raw pointers as (address, dtype, shape).
+// Never copied, so that arrays larger than memory that are only reserved, not touched, work too.
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/common/rows.h"
 
@@ -16,69 +17,71 @@ namespace paddle_ops {
 
 namespace py = pybind11;
 
-struct View {
+struct Array {
   void* data = nullptr;
   DType dtype = DType::kFloat32;
-  int64_t count = 0;
-  bool writeable = true;
+  std::vector<int64_t> shape;
 
-  bool floating() const {
-    return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kFloat16 ||
-           dtype == DType::kBFloat16;
-  }
+  bool absent() const { return data == nullptr; }
+  ConstData input() const { return {data, dtype}; }
+  MutableData output() const { return {data, dtype}; }
 };
 
-inline DType dtype_of_name(const std::string& argument, const std::string& name) {
-  constexpr struct {
-    const char* name;
-    DType dtype;
-  } kNames[] = {
-      {"float32", DType::kFloat32},   {"float64", DType::kFloat64}, {"float16", DType::kFloat16},
-      {"bfloat16", DType::kBFloat16}, {"uint16", DType::kBFloat16}, {"bool", DType::kBool},
-      {"uint8", DType::kUInt8},       {"int8", DType::kInt8},       {"int16", DType::kInt16},
-      {"int32", DType::kInt32},       {"int64", DType::kInt64},
-  };
-  for (const auto& known : kNames) {
-    if (name == known.name) return known.dtype;
-  }
-  throw py::type_error(argument + ": unsupported dtype " + name);
+// NumPy has no bfloat16; its bits travel as uint16, which no operator takes otherwise.
+inline DType dtype_of(const std::string& argument, const std::string& name) {
+  if (name == "float32") return DType::kFloat32;
+  if (name == "float64") return DType::kFloat64;
+  if (name == "float16") return DType::kFloat16;
+  if (name == "bfloat16" || name == "uint16") return DType::kBFloat16;
+  if (name == "bool") return DType::kBool;
+  if (name == "uint8") return DType::kUInt8;
+  if (name == "int8") return DType::kInt8;
+  if (name == "int16") return DType::kInt16;
+  if (name == "int32") return DType::kInt32;
+  if (name == "int64") return DType::kInt64;
+  throw py::type_error(argument + ": no kernel for dtype " + name);
 }
 
-// The memory of one argument; None gives a null pointer.
-inline View view(const std::string& argument, const py::object& value) {
-  if (value.is_none()) return {};
+// None is an absent array.
+inline Array to_array(const std::string& argument, const py::object& value, bool writeable) {
+  Array array;
+  if (value.is_none()) return array;
   if (py::isinstance<py::tuple>(value)) {
-    const auto [address, name, count] = value.cast<std::tuple<uintptr_t, std::string, int64_t>>();
-    return {reinterpret_cast<void*>(address), dtype_of_name(argument, name), count, true};
+    const auto parts = value.cast<std::tuple<uintptr_t, std::string, std::vector<int64_t>>>();
+    array.data = reinterpret_cast<void*>(std::get<0>(parts));
+    array.dtype = dtype_of(argument, std::get<1>(parts));
+    array.shape = std::get<2>(parts);
+    return array;
   }
   if (!py::isinstance<py::array>(value)) {
-    throw py::type_error(argument + ": expected a NumPy array, a pointer tuple or None");
+    throw py::type_error(argument + ": expected a NumPy array, (address, dtype, shape) or None");
   }
-  const auto array = py::reinterpret_borrow<py::array>(value);
-  if (!(array.flags() & py::array::c_style)) {
+  const py::array numpy = py::reinterpret_borrow<py::array>(value);
+  if (!(numpy.flags() & py::array::c_style)) {
     throw py::value_error(argument + ": expected a C-contiguous array");
   }
-  const DType dtype = dtype_of_name(argument, py::str(array.dtype()));
-  return {const_cast<void*>(array.data()), dtype, array.size(), array.writeable()};
-}
-
-// An input of `count` elements; None is an absent one.
-inline ConstData input(const std::string& argument, const py::object& value, int64_t count) {
-  const View v = view(argument, value);
-  if (!value.is_none() && v.count != count) {
-    throw py::value_error(argument + ": expected " + std::to_string(count) + " elements, got " +
-                          std::to_string(v.count));
+  if (writeable && !numpy.writeable()) {
+    throw py::value_error(argument + ": expected a writeable array");
   }
-  return {v.data, v.dtype};
+  array.data = const_cast<void*>(numpy.data());
+  array.dtype = dtype_of(argument, py::str(numpy.dtype().attr("name")));
+  array.shape.assign(numpy.shape(), numpy.shape() + numpy.ndim());
+  return array;
 }
 
-// A result of `count` elements, written in place; None is one that is not wanted.
-inline MutableData output(const std::string& argument, const py::object& value, int64_t count) {
-  const ConstData data = input(argument, value, count);
-  const View v = view(argument, value);
-  if (!v.writeable) throw py::value_error(argument + ": is read-only");
-  if (!v.floating()) throw py::type_error(argument + ": expected a floating type");
-  return {v.data, data.dtype};
+inline void check_shape(const std::string& argument, const Array& array,
+                        const std::vector<int64_t>& expected) {
+  if (array.absent() || array.shape == expected) return;
+  const auto text = [](const std::vector<int64_t>& shape) {
+    return std::string(py::str(py::cast(shape)));
+  };
+  throw py::value_error(argument + ": expected shape " + text(expected) + ", got " +
+                        text(array.shape));
+}
+
+// Scratch for a kernel; untouched pages cost nothing.
+inline std::unique_ptr<char[]> make_workspace(int64_t bytes) {
+  return std::unique_ptr<char[]>(new char[static_cast<size_t>(bytes > 0 ? bytes : 1)]);
 }
 
 }  // namespace paddle_ops

@@ -9,6 +9,7 @@
 // instructions that the machine does not have. For the same reason the standard headers come first.
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>

@@ -1,0 +1,339 @@
+#pragma once
+// Backward loops. The unit of work is one slab of channels over one run of images, so that every
+// element of grad_x and of grad_weight has one owner and nothing needs atomics. Per tile of output
+// pixels: the gradient of the sampled columns is one matrix product; a single pass over the samples
+// then reads the four neighbours once and gives grad_x, the four dot products from which
+// grad_offset and grad_mask follow, and the columns for grad_weight's matrix product.
+//
+// Determinism: slabs, runs of images and tiles are cut by shape alone, and partial sums are added
+// in that order, in double, whatever the number of threads.
+
+#include "kernels/common/gemm.h"
+#include "kernels/common/parallel_for.h"
+#include "kernels/deform_conv2d_plan.h"
+#include "kernels/deform_conv2d_samples.h"
+
+namespace paddle_ops {
+namespace PO_TARGET {
+
+template <typename acc_t, typename index_t>
+class DeformConv2dBackward {
+ public:
+  DeformConv2dBackward(const DeformConv2dParams& params, Arena* arena)
+      : p_(params), s_(params.shape), threads_(params.num_threads) {
+    want_x_ = p_.grad_x.data != nullptr;
+    want_offset_ = p_.grad_offset.data != nullptr || p_.grad_mask.data != nullptr;
+    want_weight_ = p_.grad_weight.data != nullptr;
+    if (s_.n == 0 || s_.c == 0 || s_.o == 0) return;
+    choose_cuts();
+    slabs_ = arena->take<Slab>(kWave);
+    packed_ = arena->take<acc_t>(kWaveSize(slab_count_) * packed_size());
+    weight_sum_ = arena->take<double>(
+        want_weight_ ? slots_ * kWaveSize(slab_count_) * weight_sum_size() : 0);
+    if (want_offset_) {
+      partial_ = arena->take<acc_t>(kWaveSize(slab_count_) * partial_size());
+      if (slab_count_ > kWave) {
+        carry_ = arena->take<double>(s_.n * s_.deformable_groups * 3 * s_.taps() * s_.out_pixels());
+      }
+    }
+    scratch_ = arena->take<Scratch>(threads_);
+    for (int i = 0; i < threads_; ++i) take_scratch(i, arena);
+  }
+
+  void run() {
+    if (p_.grad_bias.data != nullptr) sum_bias();
+    if (s_.n == 0 || s_.c == 0 || s_.o == 0) return zero_all();
+    if (!want_x_ && !want_offset_ && !want_weight_) return;
+    int64_t next_channel = 0;
+    for (int64_t first = 0; first < slab_count_; first += kWave) {
+      const int64_t slabs = std::min(kWave, slab_count_ - first);
+      for (int64_t i = 0; i < slabs; ++i) {
+        slabs_[i] = channel_block_at<acc_t>(s_, most_channels_, next_channel);
+        next_channel += slabs_[i].count;
+      }
+      run_wave(slabs);
+    }
+  }
+
+ private:
+  using Plan = Sample<acc_t, index_t>;
+  using Tile = PixelTile<acc_t, index_t>;
+  using Slab = ChannelBlock;
+  static constexpr int64_t kTile = 96;            // output pixels
+  static constexpr int64_t kSlabColumns = 288;    // channels times taps of one slab, about
+  static constexpr int64_t kWave = 64;            // slabs whose partial sums exist at a time
+  static constexpr int64_t kWantedItems = 16;     // units of work, for threads to share
+  static constexpr int64_t kSlotBytes = INT64_C(32) << 20;     // all slots' weight sums
+  static constexpr int64_t kPartialBytes = INT64_C(16) << 20;  // offset sums of the images in flight
+  static constexpr int64_t kPackBytes = INT64_C(256) << 10;    // small images are taken together
+  static constexpr int64_t kDepth = 512;          // outputs summed in registers at a time
+  static constexpr int64_t kPanelLanes = 2 * kFullLanes<acc_t>;
+
+  struct Scratch {
+    acc_t *pixels, *grad_pixels;  // [image pixel][channel] of the images at hand
+    Plan* plan;
+    acc_t* grad_out;              // [output][tile pixel]
+    acc_t *grad_column, *column;  // [tile pixel][tap][channel]
+    Tile* tile;
+  };
+
+  static int64_t kWaveSize(int64_t slabs) { return std::min(kWave, slabs); }
+  int64_t columns() const { return round_up(s_.taps() * most_padded_, kFullLanes<acc_t>); }
+  int64_t outputs() const { return round_up(s_.group_out(), kGemmRows); }
+  int64_t packed_size() const {
+    return ceil_div(columns(), kPanelLanes) * s_.group_out() * kPanelLanes;
+  }
+  int64_t weight_sum_size() const { return outputs() * columns(); }
+  // [tap][dy, dx, mask][pixel of the images in flight]
+  int64_t partial_size() const { return 3 * s_.taps() * batch_ * s_.out_pixels(); }
+
+  // Everything here depends on the shape only, never on the number of threads.
+  void choose_cuts() {
+    most_channels_ = std::min<int64_t>(64, block_channels<acc_t>(s_, kSlabColumns));
+    most_padded_ = 0;
+    for_each_channel_block<acc_t>(s_, most_channels_, [&](const Slab& slab) {
+      ++slab_count_;
+      most_padded_ = std::max(most_padded_, slab.padded);
+    });
+    const int64_t in_wave = kWaveSize(slab_count_);
+    const int64_t slot_bytes = in_wave * weight_sum_size() * static_cast<int64_t>(sizeof(double));
+    slots_ = std::min({s_.n, ceil_div(kWantedItems, slab_count_),
+                       std::max<int64_t>(1, kSlotBytes / slot_bytes)});
+    const int64_t image_bytes =
+        in_wave * 3 * s_.taps() * s_.out_pixels() * static_cast<int64_t>(sizeof(acc_t));
+    batch_ = std::min(s_.n, std::max(slots_, kPartialBytes / image_bytes));
+    const int64_t pixels_bytes =
+        s_.image_pixels() * most_padded_ * static_cast<int64_t>(sizeof(acc_t));
+    pack_ = std::max<int64_t>(
+        1, std::min(ceil_div(batch_, slots_), kPackBytes / std::max<int64_t>(1, pixels_bytes)));
+  }
+
+  void take_scratch(int thread, Arena* arena) {
+    const int64_t pixels = (pack_ * s_.image_pixels() + 1) * most_padded_;
+    const Scratch scratch{arena->take<acc_t>(pixels),
+                          arena->take<acc_t>(want_x_ ? pixels : 0),
+                          arena->take<Plan>(s_.taps() * kMaxTile),
+                          arena->take<acc_t>(outputs() * kTile),
+                          arena->take<acc_t>(kTile * columns()),
+                          arena->take<acc_t>(want_weight_ ? kTile * columns() : 0),
+                          arena->take<Tile>(1)};
+    if (arena->base != nullptr) scratch_[thread] = scratch;
+  }
+
+  void run_wave(int64_t slabs) {
+    if (want_weight_) std::fill_n(weight_sum_, slots_ * slabs * weight_sum_size(), 0.0);
+    parallel_for(threads_, threads_, [&](int64_t i, int) { clear_padding(scratch_[i]); });
+    if (want_x_ || want_offset_) {
+      parallel_for(slabs, threads_, [&](int64_t i, int) { pack_weights(i); });
+    }
+    for (int64_t n = 0; n < s_.n; n += batch_) {
+      const int64_t images = std::min(batch_, s_.n - n);
+      const int64_t per_slot = ceil_div(images, slots_);
+      parallel_for(slots_ * slabs, threads_, [&](int64_t item, int thread) {
+        const int64_t slot = item / slabs, slab = item % slabs;
+        const int64_t end = std::min(images, (slot + 1) * per_slot);
+        for (int64_t i = slot * per_slot; i < end; i += pack_) {
+          run_images(scratch_[thread], slot * slabs + slab, slab, n, i, std::min(pack_, end - i));
+        }
+      });
+      if (want_offset_) reduce_offsets(slabs, n, images);
+    }
+    if (want_weight_) {
+      parallel_for(slabs, threads_, [&](int64_t i, int) { store_weight(i, slabs); });
+    }
+  }
+
+  // Columns beyond a slab's own are multiplied too; they must be numbers.
+  void clear_padding(const Scratch& scratch) {
+    std::fill_n(scratch.grad_out, outputs() * kTile, acc_t(0));
+    if (want_weight_) std::fill_n(scratch.column, kTile * columns(), acc_t(0));
+  }
+
+  // packed[panel of (tap, channel)][output][2 vectors]: the B of grad_column = grad_out^T weight
+  void pack_weights(int64_t i) {
+    const Slab& slab = slabs_[i];
+    acc_t* packed = packed_ + i * packed_size();
+    std::fill_n(packed, packed_size(), acc_t(0));
+    for_each_weight_row(slab, [&](int64_t o, int64_t c, int64_t from) {
+      for (int64_t t = 0; t < s_.taps(); ++t) {
+        const int64_t column = t * slab.padded + c;
+        acc_t* to = packed + (column / kPanelLanes * s_.group_out() + o) * kPanelLanes;
+        load_row(to + column % kPanelLanes, p_.weight, from + t, 1);
+      }
+    });
+  }
+
+  // body(output, channel of the slab, place of its first tap in weight)
+  template <typename Body>
+  void for_each_weight_row(const Slab& slab, const Body& body) const {
+    const int64_t channel = slab.first - slab.group * s_.group_in();
+    for (int64_t o = 0; o < s_.group_out(); ++o) {
+      const int64_t row = (slab.group * s_.group_out() + o) * s_.group_in() + channel;
+      for (int64_t c = 0; c < slab.count; ++c) body(o, c, (row + c) * s_.taps());
+    }
+  }
+
+  // Images [first, first + images) of the batch that starts at image n.
+  void run_images(const Scratch& scratch, int64_t sum, int64_t slab_number, int64_t n,
+                  int64_t first, int64_t images) {
+    const Slab& slab = slabs_[slab_number];
+    const int64_t pixels = images * s_.image_pixels();
+    for (int64_t i = 0; i < images; ++i) {
+      to_channels_last(s_, p_.x, n + first + i, slab,
+                       scratch.pixels + i * s_.image_pixels() * slab.padded);
+    }
+    std::fill_n(scratch.pixels + pixels * slab.padded, slab.padded, acc_t(0));
+    if (want_x_) std::fill_n(scratch.grad_pixels, (pixels + 1) * slab.padded, acc_t(0));
+    const int64_t out_pixels = images * s_.out_pixels();
+    for (int64_t start = 0; start < out_pixels; start += kTile) {
+      scratch.tile->set(s_, start, std::min(kTile, out_pixels - start));
+      acc_t* partial = nullptr;
+      if (want_offset_) {
+        partial = partial_ + slab_number * partial_size() + first * s_.out_pixels() + start;
+      }
+      run_tile(scratch, slab, packed_ + slab_number * packed_size(), n + first, images, partial,
+               weight_sum_ + sum * weight_sum_size());
+    }
+    for (int64_t i = 0; want_x_ && i < images; ++i) {
+      from_channels_last(s_, scratch.grad_pixels + i * s_.image_pixels() * slab.padded,
+                         n + first + i, slab, p_.grad_x);
+    }
+  }
+
+  void run_tile(const Scratch& scratch, const Slab& slab, const acc_t* packed, int64_t n,
+                int64_t images, acc_t* partial, double* weight_sum) {
+    const Tile& tile = *scratch.tile;
+    make_plan(p_, tile, n, slab.deformable_group, p_.boundary_grad == BoundaryGrad::kTorchvision,
+              static_cast<index_t>(images * s_.image_pixels()), scratch.plan);
+    for (int64_t o = 0; o < s_.group_out(); ++o) {
+      load_tile_row(scratch.grad_out + o * kTile, p_.grad_out, tile, n, s_.o,
+                    slab.group * s_.group_out() + o, s_.out_pixels());
+    }
+    const int64_t used = round_up(s_.taps() * slab.padded, kFullLanes<acc_t>);
+    if (want_x_ || want_offset_) multiply_grad_column(scratch, packed, used);
+    const SampleTask<acc_t, index_t> task{
+        &tile,          scratch.plan,        s_.taps(),           slab.padded,
+        scratch.pixels, scratch.grad_column, scratch.grad_pixels, scratch.column,
+        columns(),      partial,             batch_ * s_.out_pixels()};
+    with_lanes<acc_t>(slab.lanes, [&](auto lanes) {
+      backward_samples<decltype(lanes)::value>(task, want_x_, want_offset_, want_weight_);
+    });
+    if (want_weight_) {
+      const GemmA<acc_t> a{scratch.grad_out, kTile, 1};
+      const GemmB<acc_t> b{scratch.column, kPanelLanes, columns()};
+      gemm(a, b, outputs(), used, tile.count, weight_sum, columns(), /*add=*/true);
+    }
+  }
+
+  // grad_column[pixel, column] = sum over outputs of grad_out[output, pixel] weight[output, column]
+  void multiply_grad_column(const Scratch& scratch, const acc_t* packed, int64_t used) {
+    for (int64_t o = 0; o < s_.group_out(); o += kDepth) {
+      const int64_t depth = std::min(kDepth, s_.group_out() - o);
+      const GemmA<acc_t> a{scratch.grad_out + o * kTile, 1, kTile};
+      const GemmB<acc_t> b{packed + o * kPanelLanes, s_.group_out() * kPanelLanes, kPanelLanes};
+      gemm(a, b, round_up(scratch.tile->count, kGemmRows), used, depth, scratch.grad_column,
+           columns(), /*add=*/o > 0);
+    }
+  }
+
+  // Adds the slabs' shares of grad_offset and grad_mask, in the order of the channels.
+  void reduce_offsets(int64_t slabs, int64_t n, int64_t images) {
+    const int64_t groups = s_.deformable_groups;
+    parallel_for(images * groups, threads_, [&](int64_t item, int) {
+      const int64_t image = item / groups, group = item % groups;
+      int64_t first = 0, last = slabs;
+      while (first < last && slabs_[first].deformable_group != group) ++first;
+      while (last > first && slabs_[last - 1].deformable_group != group) --last;
+      if (first == last) return;
+      const int64_t per_group = s_.c / groups;
+      const bool starts = slabs_[first].first == group * per_group;
+      const bool ends = slabs_[last - 1].first + slabs_[last - 1].count == (group + 1) * per_group;
+      for (int64_t row = 0; row < 3 * s_.taps(); ++row) {
+        reduce_offset_row(first, last, n + image, image, group, row, starts, ends);
+      }
+    });
+  }
+
+  void reduce_offset_row(int64_t first, int64_t last, int64_t n, int64_t image, int64_t group,
+                         int64_t row, bool starts, bool ends) {
+    const int64_t tap = group * s_.taps() + row / 3, all_taps = s_.deformable_groups * s_.taps();
+    const int64_t which = row % 3;  // dy, dx, mask
+    const MutableData to = which == 2 ? p_.grad_mask : p_.grad_offset;
+    if (to.data == nullptr) return;
+    const int64_t out_row = which == 2 ? n * all_taps + tap : (n * all_taps + tap) * 2 + which;
+    double* carry = carry_;
+    if (carry != nullptr) carry += ((n * all_taps + tap) * 3 + which) * s_.out_pixels();
+    double sum[kTile];
+    for (int64_t p = 0; p < s_.out_pixels(); p += kTile) {
+      const int64_t count = std::min(kTile, s_.out_pixels() - p);
+      for (int64_t i = 0; i < count; ++i) sum[i] = starts ? 0.0 : carry[p + i];
+      for (int64_t slab = first; slab < last; ++slab) {
+        const acc_t* from = partial_ + slab * partial_size() +
+                            (row * batch_ + image) * s_.out_pixels() + p;
+        for (int64_t i = 0; i < count; ++i) sum[i] += static_cast<double>(from[i]);
+      }
+      if (ends) {
+        store_row(to, out_row * s_.out_pixels() + p, sum, count);
+      } else {
+        std::copy_n(sum, count, carry + p);
+      }
+    }
+  }
+
+  // Adds the slots' sums in order and writes the slab's part of grad_weight.
+  void store_weight(int64_t i, int64_t slabs) {
+    const Slab& slab = slabs_[i];
+    for_each_weight_row(slab, [&](int64_t o, int64_t c, int64_t to) {
+      for (int64_t t = 0; t < s_.taps(); ++t) {
+        const int64_t at = o * columns() + t * slab.padded + c;
+        double sum = 0;
+        for (int64_t slot = 0; slot < slots_; ++slot) {
+          sum += weight_sum_[(slot * slabs + i) * weight_sum_size() + at];
+        }
+        store_row(p_.grad_weight, to + t, &sum, 1);
+      }
+    });
+  }
+
+  void sum_bias() {
+    parallel_for(s_.o, threads_, [&](int64_t o, int) {
+      double total = 0, row[kTile];
+      for (int64_t n = 0; n < s_.n; ++n) {
+        for (int64_t p = 0; p < s_.out_pixels(); p += kTile) {
+          const int64_t count = std::min(kTile, s_.out_pixels() - p);
+          load_row(row, p_.grad_out, (n * s_.o + o) * s_.out_pixels() + p, count);
+          for (int64_t i = 0; i < count; ++i) total += row[i];
+        }
+      }
+      store_row(p_.grad_bias, o, &total, 1);
+    });
+  }
+
+  // Nothing to sum over: every gradient but the bias's is 0.
+  void zero_all() {
+    const int64_t taps = s_.n * s_.deformable_groups * s_.taps() * s_.out_pixels();
+    const auto zero = [](MutableData to, int64_t elements) {
+      if (to.data != nullptr && elements > 0) memset(to.data, 0, elements * size_of(to.dtype));
+    };
+    zero(p_.grad_x, s_.n * s_.c * s_.image_pixels());
+    zero(p_.grad_offset, 2 * taps);
+    zero(p_.grad_mask, taps);
+    zero(p_.grad_weight, s_.o * s_.group_in() * s_.taps());
+  }
+
+  const DeformConv2dParams& p_;
+  const DeformConv2dShape& s_;
+  int threads_;
+  bool want_x_, want_offset_, want_weight_;
+  int64_t most_channels_, most_padded_, slab_count_ = 0;
+  int64_t slots_;  // runs of images with weight sums of their own
+  int64_t batch_;  // images whose offset sums exist at a time
+  int64_t pack_;   // images that share scratch
+  Slab* slabs_;
+  acc_t *packed_, *partial_ = nullptr;
+  double *weight_sum_, *carry_ = nullptr;
+  Scratch* scratch_;  // one for each thread
+};
+
+}  // namespace PO_TARGET
+}  // namespace paddle_ops

@@ -1,0 +1,10 @@
+#if defined(__x86_64__)
+#define PO_TARGET_AVX512
+#include "kernels/deform_conv2d_cpu.h"
+
+namespace paddle_ops {
+extern const DeformConv2dKernels deform_conv2d_avx512;
+const DeformConv2dKernels deform_conv2d_avx512 =
+    avx512::deform_conv2d_kernels<avx512::DeformConv2dForward, avx512::DeformConv2dBackward>();
+}  // namespace paddle_ops
+#endif
