@@ -103,4 +103,6 @@ class DeformConv2D(nn.Layer):
     def extra_repr(self) -> str:
         """Return the arguments that repr shows."""
         shown = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())
-        return f"{self._in_channels}, {self._out_channels}, kernel_size={self._kernel_size}, {shown}"
+        return (
+            f"{self._in_channels}, {self._out_channels}, kernel_size={self._kernel_size}, {shown}"
+        )
