@@ -148,3 +148,9 @@ def test_functions_are_short(path):
             if ast.get_docstring(node) is not None:
                 length -= node.body[0].end_lineno - node.body[0].lineno + 1
             assert length < 60, f"{node.name}: {length} lines without its docstring"
+
+
+def test_hooks_and_lint_use_the_same_tools():
+    pinned = re.compile(r"\b(?:ruff|clang-format)==[\w.]+")
+    hooks = set(pinned.findall((ROOT / ".pre-commit-config.yaml").read_text()))
+    assert hooks == set(pinned.findall((ROOT / "pyproject.toml").read_text()))
