@@ -1,13 +1,13 @@
 #pragma once
 // Deformable convolution (v1 without mask, v2 with), shared by every device:
 //
-//   out[n, o, p] = bias[o] + sum over c, t of weight[o, c, t] * mask[n, g K + t, p] * sample(x[n, c], y, x)
-//   y = oh * stride_h - pad_top  + i * dilation_h + offset[n, 2 (g K + t),     p]
-//   x = ow * stride_w - pad_left + j * dilation_w + offset[n, 2 (g K + t) + 1, p]
+//   out[n, o, p] = bias[o] + sum over c, t of weight[o, c, t] * mask[n, g K + t, p] * sample(x[n,
+//   c], y, x) y = oh * stride_h - pad_top  + i * dilation_h + offset[n, 2 (g K + t),     p] x = ow
+//   * stride_w - pad_left + j * dilation_w + offset[n, 2 (g K + t) + 1, p]
 //
 // with K = kh * kw taps t = i * kw + j, and g = c / (C / deformable_groups). The form computed is a
-// matrix product of the weights with sampled columns, tile by tile; the columns are never stored whole.
-// Source: Zhu et al., "Deformable ConvNets v2", 2019.
+// matrix product of the weights with sampled columns, tile by tile; the columns are never stored
+// whole. Source: Zhu et al., "Deformable ConvNets v2", 2019.
 
 #include <cstdint>
 
@@ -22,9 +22,9 @@ enum class BoundaryGrad : int { kPaddle = 0, kTorchvision = 1 };
 
 // Every size of one call. K = kh * kw.
 struct DeformConv2dShape {
-  int64_t n, c, h, w;    // x      [n, c, h, w]
-  int64_t o, kh, kw;     // weight [o, c / groups, kh, kw]
-  int64_t oh, ow;        // out    [n, o, oh, ow];  offset [n, 2 * deformable_groups * K, oh, ow]
+  int64_t n, c, h, w;  // x      [n, c, h, w]
+  int64_t o, kh, kw;   // weight [o, c / groups, kh, kw]
+  int64_t oh, ow;      // out    [n, o, oh, ow];  offset [n, 2 * deformable_groups * K, oh, ow]
   int64_t stride_h, stride_w;
   int64_t pad_top, pad_left;  // bottom and right padding only show in oh and ow
   int64_t dilation_h, dilation_w;
@@ -66,7 +66,7 @@ struct DeformConv2dKernel {
   void (*run)(const DeformConv2dParams&, void* workspace);
 };
 struct DeformConv2dKernels {
-  DeformConv2dKernel forward[2][2];   // [double accumulation][64-bit index]
+  DeformConv2dKernel forward[2][2];  // [double accumulation][64-bit index]
   DeformConv2dKernel backward[2][2];
 };
 

@@ -65,7 +65,8 @@ void for_each_channel_block(const DeformConv2dShape& s, int64_t most, const Body
   }
 }
 
-// Channels of one block: about `columns` columns (channels times taps) to a panel, in whole vectors.
+// Channels of one block: about `columns` columns (channels times taps) to a panel, in whole
+// vectors.
 template <typename acc_t>
 int64_t block_channels(const DeformConv2dShape& s, int64_t columns) {
   const int64_t lanes = kFullLanes<acc_t>;
@@ -125,8 +126,8 @@ struct PixelTile {
   int64_t count = 0;
   int64_t runs = 0;
   Run run[kMaxTile];
-  acc_t y[kMaxTile], x[kMaxTile];   // position of tap (0, 0) without its offset
-  index_t image_pixel[kMaxTile];    // number of the image's first pixel in scratch
+  acc_t y[kMaxTile], x[kMaxTile];  // position of tap (0, 0) without its offset
+  index_t image_pixel[kMaxTile];   // number of the image's first pixel in scratch
 
   // Pixels [start, start + count) of the batch's images.
   void set(const DeformConv2dShape& s, int64_t start, int64_t pixels) {
@@ -148,7 +149,8 @@ struct PixelTile {
   }
 };
 
-// Rows of a [n, rows, out_pixels] tensor over one tile: dst[i] = src[first_image + image, row, pixel].
+// Rows of a [n, rows, out_pixels] tensor over one tile: dst[i] = src[first_image + image, row,
+// pixel].
 template <typename acc_t, typename index_t>
 void load_tile_row(acc_t* dst, ConstData src, const PixelTile<acc_t, index_t>& tile,
                    int64_t first_image, int64_t rows, int64_t row, int64_t out_pixels) {
@@ -162,8 +164,8 @@ void load_tile_row(acc_t* dst, ConstData src, const PixelTile<acc_t, index_t>& t
 // One tap of the plan: where each pixel of the tile samples.
 template <typename acc_t, typename index_t>
 void plan_tap(const DeformConv2dShape& s, const PixelTile<acc_t, index_t>& tile, acc_t tap_y,
-              acc_t tap_x, const acc_t* dy, const acc_t* dx, const acc_t* mask, bool slope_at_border,
-              index_t zero_pixel, Sample<acc_t, index_t>* plan) {
+              acc_t tap_x, const acc_t* dy, const acc_t* dx, const acc_t* mask,
+              bool slope_at_border, index_t zero_pixel, Sample<acc_t, index_t>* plan) {
   const acc_t height = static_cast<acc_t>(s.h), width = static_cast<acc_t>(s.w);
   const index_t last_y = static_cast<index_t>(s.h) - 1, last_x = static_cast<index_t>(s.w) - 1;
   const index_t row_pixels = static_cast<index_t>(s.w);
@@ -202,7 +204,8 @@ void make_plan(const DeformConv2dParams& params, const PixelTile<acc_t, index_t>
     const int64_t row = deformable_group * taps + t;
     load_tile_row(dy, params.offset, tile, first_image, 2 * all_taps, 2 * row, s.out_pixels());
     load_tile_row(dx, params.offset, tile, first_image, 2 * all_taps, 2 * row + 1, s.out_pixels());
-    if (has_mask) load_tile_row(mask, params.mask, tile, first_image, all_taps, row, s.out_pixels());
+    if (has_mask)
+      load_tile_row(mask, params.mask, tile, first_image, all_taps, row, s.out_pixels());
     plan_tap(s, tile, static_cast<acc_t>(t / s.kw * s.dilation_h),
              static_cast<acc_t>(t % s.kw * s.dilation_w), dy, dx, has_mask ? mask : nullptr,
              slope_at_border, zero_pixel, plan + t * kMaxTile);

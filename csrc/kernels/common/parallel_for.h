@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <sched.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 
@@ -30,7 +31,10 @@ inline int resolve_num_threads(int requested) {
   return omp_in_parallel() ? 1 : default_num_threads();
 }
 
-// body(i, thread) for every i < count, in any order
+// body(i, thread) for every i < count, in any order. The work is handed out by a counter of our
+// own: GCC's dynamic schedules call entry points that Paddle's libiomp5 lacks; they would come from
+// the system's libgomp instead, which does not know of the threads and lets each one run the whole
+// loop.
 template <typename Body>
 void parallel_for(int64_t count, int threads, const Body& body) {
   threads = static_cast<int>(std::min<int64_t>(threads, count));
@@ -38,8 +42,12 @@ void parallel_for(int64_t count, int threads, const Body& body) {
     for (int64_t i = 0; i < count; ++i) body(i, 0);
     return;
   }
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-  for (int64_t i = 0; i < count; ++i) body(i, omp_get_thread_num());
+  std::atomic<int64_t> next{0};
+#pragma omp parallel num_threads(threads)
+  {
+    const int thread = omp_get_thread_num();
+    for (int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) body(i, thread);
+  }
 }
 
 }  // namespace PO_TARGET

@@ -1,0 +1,5 @@
+"""The operators as layers."""
+
+from .deform_conv2d import DeformConv2D
+
+__all__ = ["DeformConv2D"]
