@@ -59,7 +59,7 @@ class DeformConv2dBackward {
   using Plan = Sample<acc_t, index_t>;
   using Tile = PixelTile<acc_t, index_t>;
   using Slab = ChannelBlock;
-  static constexpr int64_t kTile = 96;          // output pixels
+  static constexpr int64_t kTile = kMaxTile;    // output pixels
   static constexpr int64_t kSlabColumns = 288;  // channels times taps of one slab, about
   static constexpr int64_t kWave = 64;          // slabs whose partial sums exist at a time
   static constexpr int64_t kWantedItems = 16;   // units of work, for threads to share
@@ -69,6 +69,8 @@ class DeformConv2dBackward {
   static constexpr int64_t kPackBytes = INT64_C(256) << 10;  // small images are taken together
   static constexpr int64_t kDepth = 512;  // outputs summed in registers at a time
   static constexpr int64_t kPanelLanes = 2 * kFullLanes<acc_t>;
+
+  static_assert(kTile % kGemmRows == 0, "products take whole blocks of rows");
 
   struct Scratch {
     acc_t *pixels, *grad_pixels;  // [image pixel][channel] of the images at hand
@@ -185,15 +187,22 @@ class DeformConv2dBackward {
     }
     std::fill_n(scratch.pixels + pixels * slab.padded, slab.padded, acc_t(0));
     if (want_x_) std::fill_n(scratch.grad_pixels, (pixels + 1) * slab.padded, acc_t(0));
-    const int64_t out_pixels = images * s_.out_pixels();
-    for (int64_t start = 0; start < out_pixels; start += kTile) {
-      scratch.tile->set(s_, start, std::min(kTile, out_pixels - start));
-      acc_t* partial = nullptr;
-      if (want_offset_) {
-        partial = partial_ + slab_number * partial_size() + first * s_.out_pixels() + start;
+    // Tiles never cut an image at a place that depends on the images before it: what an image gets
+    // does not depend on where in the batch it stands.
+    const int64_t per_image = s_.out_pixels();
+    const int64_t together = std::max<int64_t>(1, kTile / per_image);
+    const int64_t most = together * ceil_div(per_image, ceil_div(per_image, kTile));
+    for (int64_t i = 0; i < images; i += together) {
+      const int64_t end = std::min(images, i + together) * per_image;
+      for (int64_t start = i * per_image; start < end; start += most) {
+        scratch.tile->set(s_, start, std::min(most, end - start));
+        acc_t* partial = nullptr;
+        if (want_offset_) {
+          partial = partial_ + slab_number * partial_size() + first * per_image + start;
+        }
+        run_tile(scratch, slab, packed_ + slab_number * packed_size(), n + first, images, partial,
+                 weight_sum_ + sum * weight_sum_size());
       }
-      run_tile(scratch, slab, packed_ + slab_number * packed_size(), n + first, images, partial,
-               weight_sum_ + sum * weight_sum_size());
     }
     for (int64_t i = 0; want_x_ && i < images; ++i) {
       from_channels_last(s_, scratch.grad_pixels + i * s_.image_pixels() * slab.padded,

@@ -55,6 +55,8 @@ class DeformConv2dForward {
   static constexpr int64_t kBatchBytes = INT64_C(4) << 20;  // small images are taken together
   static constexpr int64_t kPanelLanes = 2 * kFullLanes<acc_t>;
 
+  static_assert(kTile % kGemmRows == 0, "products take whole blocks of rows");
+
   struct Scratch {
     Plan* plan;
     acc_t* panel;

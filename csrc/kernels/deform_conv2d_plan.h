@@ -113,7 +113,7 @@ void from_channels_last(const DeformConv2dShape& s, const acc_t* pixels, int64_t
 
 // Up to kMaxTile output pixels, taken in order from a batch of images that lie side by side in
 // scratch; small images share a tile. Each run is a stretch of one image's pixels.
-constexpr int64_t kMaxTile = 96;
+constexpr int64_t kMaxTile = 120;  // a multiple of the rows of a product, 12 or 6
 
 template <typename acc_t, typename index_t>
 struct PixelTile {

@@ -1,4 +1,4 @@
-"""The kernels without Paddle: index widths, instruction sets, threads, scratch memory, long shapes."""
+"""The kernels without Paddle: index widths, instruction sets, threads, scratch, long shapes."""
 
 import numpy as np
 import pytest
@@ -88,6 +88,25 @@ def test_thread_counts_agree_bitwise(case):
     expected = run(case, arrays, num_threads=1)
     for threads in (2, 3, 5, 16):
         assert_identical(run(case, arrays, num_threads=threads), expected)
+
+
+def test_an_image_gets_the_same_wherever_it_stands_in_the_batch():
+    """Bitwise; its tiles and sums do not depend on its neighbours. 143 pixels: two tiles' worth."""
+    for case in (CASES["many small images"], Case((13, 4, 11, 13), (6, 3, 3), padding=(1, 1, 1, 1))):
+        arrays = case.arrays(np.float32)
+        n = case.x[0]
+        for name in ("x", "offset", "mask"):
+            arrays[name][n // 2] = arrays[name][n - 1] = arrays[name][0]
+        out = np.empty((n, case.kernel[0], *case.output_size()), np.float32)
+        grad_out = grad_out_of(out)
+        grad_out[n // 2] = grad_out[n - 1] = grad_out[0]
+        inputs = {name: arrays[name] for name in ("x", "offset", "weight", "mask")}
+        grads = {f"grad_{name}": np.empty_like(arrays[name]) for name in ("x", "offset", "mask")}
+        KERNELS.deform_conv2d_forward(out=out, **inputs, **options_of(case))
+        KERNELS.deform_conv2d_backward(grad_out=grad_out, **inputs, **grads, **options_of(case))
+        for name, value in {"out": out, **grads}.items():
+            for image in (n // 2, n - 1):
+                assert value[image].tobytes() == value[0].tobytes(), (name, image)
 
 
 def test_raw_pointers_are_taken_too():
