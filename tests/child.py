@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 TESTS = str(pathlib.Path(__file__).parent)
 
@@ -15,13 +16,16 @@ def run(code, timeout=120, **environment):
     """
     paths = [TESTS] + [p for p in sys.path if p]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment}
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        script = pathlib.Path(folder) / "child_process.py"  # to_static reads the source
+        script.write_text(code)
+        result = subprocess.run(
+            [sys.executable, str(script)],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
     assert result.returncode == 0, (
         f"the process ended with {result.returncode}\n{result.stdout[-2000:]}\n"
         f"{result.stderr[-4000:]}"

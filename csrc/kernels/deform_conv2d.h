@@ -51,13 +51,17 @@ struct DeformConv2dParams {
   int index_bits = 0;   // 0: by size; 32 or 64 force a path (tests)
 };
 
-// True when no tensor, and not the column matrix of one image either, has 2^31 elements or more.
-// The columns are never stored, but the plan's numbers stay within their range.
+// True when no tensor, and not the column matrix of one image either, has 2^31 elements or more,
+// and no coordinate leaves that range (see locate). The columns are never stored, but this is the
+// rule.
 PO_HOSTDEVICE bool deform_conv2d_fits_int32(const DeformConv2dShape& s) {
   const int64_t taps = s.deformable_groups * s.taps();
   return fits_int32(s.n * s.c * s.image_pixels()) && fits_int32(s.n * 2 * taps * s.out_pixels()) &&
          fits_int32(s.o * s.group_in() * s.taps()) && fits_int32(s.n * s.o * s.out_pixels()) &&
-         fits_int32(s.c * s.taps() * s.out_pixels());
+         fits_int32(s.c * s.taps() * s.out_pixels()) && fits_int32(s.h + s.pad_top) &&
+         fits_int32(s.w + s.pad_left) &&
+         fits_int32((s.oh - 1) * s.stride_h + (s.kh - 1) * s.dilation_h) &&
+         fits_int32((s.ow - 1) * s.stride_w + (s.kw - 1) * s.dilation_w);
 }
 
 // A build of the loops for one instruction set, by accumulation type and index width.
