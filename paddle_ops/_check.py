@@ -114,7 +114,7 @@ def flag(op: str, argument: str, value: Any) -> bool:
     return value
 
 
-def integer(op: str, argument: str, value: Any, minimum: int = _INT32_MIN) -> int:
+def integer(op: str, argument: str, value: Any, minimum: int | None = None) -> int:
     """Return a value that must be an integer, of at least `minimum`."""
     number = _index(value)
     if number is None:
@@ -124,7 +124,7 @@ def integer(op: str, argument: str, value: Any, minimum: int = _INT32_MIN) -> in
 
 
 def integers(
-    op: str, argument: str, value: Any, counts: Sequence[int], minimum: int = _INT32_MIN
+    op: str, argument: str, value: Any, counts: Sequence[int], minimum: int | None = None
 ) -> list[int]:
     """Return a value that must be one integer or a list of them, as a list.
 
@@ -150,17 +150,17 @@ def integers(
     return numbers
 
 
-def pair(op: str, argument: str, value: Any, minimum: int = _INT32_MIN) -> list[int]:
+def pair(op: str, argument: str, value: Any, minimum: int | None = None) -> list[int]:
     """Return [height, width] of a value that may be one integer for both."""
     numbers = integers(op, argument, value, (2,), minimum)
     return numbers * 2 if len(numbers) == 1 else numbers
 
 
-def _bounded(op: str, argument: str, numbers: list[int], minimum: int) -> None:
+def _bounded(op: str, argument: str, numbers: list[int], minimum: int | None) -> None:
     """Check that integers are neither below `minimum` nor too large for the operators' 32 bits."""
     # Paddle 2.6 silently makes 0 of an attribute that does not fit.
     for number in numbers:
-        if number < minimum and minimum > _INT32_MIN:
+        if minimum is not None and number < minimum:
             fail(op, argument, f"an integer of at least {minimum}", number)
         if not _INT32_MIN <= number <= _INT32_MAX:
             fail(op, argument, "an integer of 32 bits", number)

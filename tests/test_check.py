@@ -77,3 +77,21 @@ def test_integers():
     assert "at least 1, got 0" in mistake(ValueError, _check.pair, [1, 0], 1)
     # Paddle 2.6 would make 0 of it
     assert "of 32 bits, got 4294967296" in mistake(ValueError, _check.integer, 2**32)
+
+
+@pytest.mark.parametrize("full_graph", [True, False], ids=["ast", "sot"])
+def test_checks_can_be_captured(full_graph):
+    """AST capture rewrites what is called, defaults of arguments included."""
+
+    def checked(x):
+        _check.tensor("op", "x", x)
+        _check.dtype("op", "x", x, ("float32",))
+        _check.rank("op", "x", x, 2, "[N, C]")
+        _check.shape("op", "x", x, (2, None))
+        _check.choice("op", "mode", "a", ("a", "b"))
+        height, width = _check.pair("op", "stride", [1, 2])
+        scale = _check.integer("op", "scale", 3) if _check.flag("op", "flag", True) else 0
+        return x * (height + width + scale)
+
+    captured = paddle.jit.to_static(checked, full_graph=full_graph)
+    np.testing.assert_array_equal(captured(paddle.ones([2, 3])).numpy(), np.full((2, 3), 6))
