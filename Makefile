@@ -18,8 +18,10 @@ LIST_EXTRA := import sys, tomllib; \
 test: .venv/package  ## all tests but the large ones, with Paddle 3
 	.venv/bin/pytest $(PYTEST_ARGS)
 
+# Plain tracebacks: pytest's own print the arguments, and Paddle 2.6 crashes on printing a Tensor
+# that was never filled.
 test-paddle26: .venv26/package  ## the same tests on the CPU kernels of Paddle 2.6
-	.venv26/bin/pytest -m 'not large and not jit' $(PYTEST_ARGS)
+	.venv26/bin/pytest --tb=native -m 'not large and not jit' $(PYTEST_ARGS)
 
 test-large: .venv/package  ## sizes beyond 2^31: up to 24 GiB of memory
 	.venv/bin/pytest -m large $(PYTEST_ARGS)

@@ -16,19 +16,17 @@ try:
 except ImportError:  # Paddle 2.6
     from paddle.base import core
     from paddle.framework import in_dynamic_mode as _returns_outputs
+    from paddle.jit import not_to_static as unified
 
     _run_custom_op = core.eager._run_custom_op
-
-    def unified(function):
-        """Stand in for the marker that Paddle 2.6 lacks (its SOT runs custom operators eagerly)."""
-        return function
-
 
 # Every function and layer comes by here: without operators, importing one says what to do.
 _lib.require()
 
 
-# The marker lets SOT put the call into its graph; otherwise each call would split the graph.
+# A function marked like this is right in every graph mode as it stands. So are those that check
+# arguments before they come here: AST capture would rewrite them, and make tensors of their sizes.
+# SOT puts a marked call into its graph as one node, where it would otherwise split the graph.
 @unified
 def run(op: str, inputs: dict[str, Any], attrs: dict[str, Any]) -> Any:
     """Run one custom operator and return its only output.
