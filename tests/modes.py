@@ -121,8 +121,9 @@ def _static(function, arrays, wanted, grad_outputs, unknown_dims):
             targets = None
             if grad_outputs is not None:
                 targets = []
-                for i, g in enumerate(grad_outputs):
-                    targets.append(paddle.static.data(f"grad_{i}", list(g.shape), dtype_name(g)))
+                for i, (g, out) in enumerate(zip(grad_outputs, outputs)):
+                    shape = list(out.shape)  # Paddle 2.6 wants the same sizes to be unknown
+                    targets.append(paddle.static.data(f"grad_{i}", shape, dtype_name(g)))
                     feed[f"grad_{i}"] = np.ascontiguousarray(g)
             count = 1 if targets is None else len(targets)
             inputs = [variables[i] for i in wanted]

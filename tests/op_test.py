@@ -126,11 +126,16 @@ class OpTest(unittest.TestCase):
         """python_api as a function of the input tensors alone."""
         api, arguments = self.python_api, self._arguments()
 
-        def call(*tensors):
-            values = []  # SOT on Python 3.11 cannot trace a comprehension over a closure
+        # Two functions, because SOT traces a loop only where it can inline it (Paddle 2.6) and a
+        # comprehension only where it closes over nothing (Paddle 3 on Python 3.11).
+        def arrange(tensors):
+            values = []
             for position, value in arguments:
                 values.append(value if position is None else tensors[position])
-            return api(*values)
+            return values
+
+        def call(*tensors):
+            return api(*arrange(tensors))
 
         return call
 

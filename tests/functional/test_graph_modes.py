@@ -242,12 +242,13 @@ def test_no_grad_chain_holds_no_memory():
     assert held() - before > 2 * out.numel().item() * 4  # the measure does see a recorded graph
 
 
-def test_no_grad_decorator_and_frozen_layer():
+def test_frozen_layer_and_layer_under_no_grad():
     net = Net()
     for p in net.parameters():
         p.stop_gradient = True
     assert net(paddle.ones([1, 3, 4, 5])).stop_gradient
-    assert paddle.no_grad()(Net())(paddle.ones([1, 3, 4, 5])).stop_gradient
+    with paddle.no_grad():
+        assert Net()(paddle.ones([1, 3, 4, 5])).stop_gradient
 
 
 # -- the caller's mistakes ----------------------------------------------------------------------
@@ -267,16 +268,24 @@ def attempt(call):
         print("refused", flush=True)
 def declare(name, *shape):
     return paddle.static.data(name, list(shape), "float32")
-mistakes = [
-    lambda x, offset, weight: deform_conv2d(x, offset, weight, stride=0),
-    lambda x, offset, weight: deform_conv2d(x, offset, weight, groups=0),
-    lambda x, offset, weight: deform_conv2d(x, offset, weight, deformable_groups=3),
-    lambda x, offset, weight: deform_conv2d(x, weight, offset),
-    lambda x, offset, weight: deform_conv2d(x, offset, weight, stride="same"),
-    lambda x, offset, weight: deform_conv2d(x, offset, weight, boundary_grad=3),
-    lambda x, offset, weight: deform_conv2d(x, None, weight),
-    lambda x, offset, weight: deform_conv2d(x, offset, weight, padding=[1.5, 2]),
-]
+def stride_zero(x, offset, weight):
+    return deform_conv2d(x, offset, weight, stride=0)
+def groups_zero(x, offset, weight):
+    return deform_conv2d(x, offset, weight, groups=0)
+def not_a_divisor(x, offset, weight):
+    return deform_conv2d(x, offset, weight, deformable_groups=3)
+def exchanged(x, offset, weight):
+    return deform_conv2d(x, weight, offset)
+def stride_text(x, offset, weight):
+    return deform_conv2d(x, offset, weight, stride="same")
+def rule_number(x, offset, weight):
+    return deform_conv2d(x, offset, weight, boundary_grad=3)
+def no_offset(x, offset, weight):
+    return deform_conv2d(x, None, weight)
+def padding_fraction(x, offset, weight):
+    return deform_conv2d(x, offset, weight, padding=[1.5, 2])
+mistakes = [stride_zero, groups_zero, not_a_divisor, exchanged, stride_text, rule_number,
+            no_offset, padding_fraction]
 shapes = ([2, 1, 4, 5], [2, 2, 4, 5], [1, 1, 1, 1])
 for mistake in mistakes:
     attempt(lambda: mistake(*[paddle.zeros(s) for s in shapes]))
