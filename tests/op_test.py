@@ -127,7 +127,10 @@ class OpTest(unittest.TestCase):
         api, arguments = self.python_api, self._arguments()
 
         def call(*tensors):
-            return api(*[value if i is None else tensors[i] for i, value in arguments])
+            values = []  # SOT on Python 3.11 cannot trace a comprehension over a closure
+            for position, value in arguments:
+                values.append(value if position is None else tensors[position])
+            return api(*values)
 
         return call
 

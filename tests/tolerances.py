@@ -46,13 +46,6 @@ PUBLISHED = 2e-6
 # Other libraries in fp32 have their own rounding beside ours: twice FP32_ELEMENT.
 PEER = 2e-5
 
-# Peak memory of a call that must retain nothing, in units of its inputs: the workspace of one
-# call may be alive, a chain of fifty calls must not be.
-RETAINED_SHARE = 0.5
-
-# A thread's stack, lazily mapped pages of a library and the allocator's own rounding.
-MEMORY_NOISE_MIB = 24
-
 
 def default_output(dtype):
     """(atol, rtol) of check_output for a NumPy dtype; uint16 stands for bfloat16."""
