@@ -15,9 +15,9 @@ from paddle_ops import _build, _lib, jit
 
 ROOT = Path(__file__).resolve().parents[1]
 USE = """
-import numpy as np, paddle
-loss = paddle_ops.sigmoid_cross_entropy_with_logits(paddle.zeros([2, 3]), paddle.ones([2, 3]))
-np.testing.assert_allclose(loss.numpy(), np.log(2), rtol=1e-6)
+import paddle
+x, offset, weight = paddle.ones([1, 2, 3, 4]), paddle.zeros([1, 2, 3, 4]), paddle.ones([1, 2, 1, 1])
+assert (paddle_ops.deform_conv2d(x, offset, weight).numpy() == 2).all()
 """
 # The form that the README shows, into the folder where jit.load() looks.
 PLAIN = """

@@ -26,7 +26,7 @@ except ImportError as error:
 """
 
 
-def python(code, path=None, cwd=None, **environment):
+def python(code, path=None, cwd="/", **environment):
     """Runs code in a new process and returns what it prints."""
     kept = {name: value for name, value in os.environ.items() if name != "PADDLE_OPS_JIT"}
     if path is not None:
