@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
 import paddle
 
 _TENSORS = tuple(
@@ -22,14 +22,15 @@ _TENSORS = tuple(
 _INT32_MIN = -(2**31)
 _INT32_MAX = 2**31 - 1
 
-# By Paddle's own objects: the names that Paddle makes of them call bfloat16 "uint16".
-_DTYPES = {
-    getattr(paddle, name): name
+# By Paddle's own objects: the names that Paddle makes of them call bfloat16 "uint16". A list of
+# pairs, since SOT cannot follow a look-up by dtype and would split the graph.
+_DTYPES = [
+    (getattr(paddle, name), name)
     for name in (
-        "float16",
-        "bfloat16",
         "float32",
         "float64",
+        "float16",
+        "bfloat16",
         "bool",
         "uint8",
         "int8",
@@ -39,7 +40,7 @@ _DTYPES = {
         "complex64",
         "complex128",
     )
-}
+]
 
 
 def fail(
@@ -57,7 +58,10 @@ def tensor(op: str, argument: str, value: Any) -> None:
 
 def dtype_name(value: Any) -> str:
     """Return a tensor's element type as a name like "bfloat16"."""
-    return _DTYPES.get(value.dtype, str(value.dtype))
+    for known, name in _DTYPES:
+        if value.dtype == known:
+            return name
+    return str(value.dtype)
 
 
 def dtype(op: str, argument: str, value: Any, allowed: Sequence[str]) -> None:
@@ -170,13 +174,10 @@ def _short(value: Any) -> str:
 
 def _index(value: Any) -> int | None:
     """Return an integer of any kind as a Python int, or None for everything else."""
-    # A bool is an int to Python, and a Tensor may offer to become one.
-    if isinstance(value, (bool, *_TENSORS)):
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
+    # By type and not by operator.index, which would make SOT split the graph. A bool is an int.
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, np.integer) else None
 
 
 def _indices(value: Any) -> list[int] | None:
