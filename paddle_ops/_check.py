@@ -18,7 +18,8 @@ _TENSORS = tuple(
     if kind is not None
 )
 
-# The operators' integer attributes.
+# The operators' integer attributes. Defaults of parameters are written out, since dy2static copies
+# them to a place where module variables are out of sight.
 _INT32_MIN = -(2**31)
 _INT32_MAX = 2**31 - 1
 
@@ -114,7 +115,7 @@ def flag(op: str, argument: str, value: Any) -> bool:
     return value
 
 
-def integer(op: str, argument: str, value: Any, minimum: int = _INT32_MIN) -> int:
+def integer(op: str, argument: str, value: Any, minimum: int = -(2**31)) -> int:
     """Return a value that must be an integer, of at least `minimum`."""
     number = _index(value)
     if number is None:
@@ -124,7 +125,7 @@ def integer(op: str, argument: str, value: Any, minimum: int = _INT32_MIN) -> in
 
 
 def integers(
-    op: str, argument: str, value: Any, counts: Sequence[int], minimum: int = _INT32_MIN
+    op: str, argument: str, value: Any, counts: Sequence[int], minimum: int = -(2**31)
 ) -> list[int]:
     """Return a value that must be one integer or a list of them, as a list.
 
@@ -150,7 +151,7 @@ def integers(
     return numbers
 
 
-def pair(op: str, argument: str, value: Any, minimum: int = _INT32_MIN) -> list[int]:
+def pair(op: str, argument: str, value: Any, minimum: int = -(2**31)) -> list[int]:
     """Return [height, width] of a value that may be one integer for both."""
     numbers = integers(op, argument, value, (2,), minimum)
     return numbers * 2 if len(numbers) == 1 else numbers
