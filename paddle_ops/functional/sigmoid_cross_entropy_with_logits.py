@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import paddle
+
 from .. import _check
 from .._run import run
 
@@ -95,7 +97,7 @@ def sigmoid_cross_entropy_with_logits(
 def _expanded(pos_weight: Tensor | None, x: Tensor, label: Tensor) -> Tensor:
     """Return what the operator takes: a tensor of x's shape, or a placeholder that it ignores."""
     if pos_weight is None:
-        return label if label.stop_gradient else label.detach()
+        return label if label.stop_gradient else paddle.zeros([1], dtype=x.dtype)
     shape = list(x.shape)
     if list(pos_weight.shape) == shape and -1 not in shape:
         return pos_weight
