@@ -328,9 +328,7 @@ def test_empty_tensors(form, shape):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "wanted", [[n for i, n in enumerate(NAMES) if b >> i & 1] for b in range(8)]
-)
+@pytest.mark.parametrize("wanted", SUBSETS)
 def test_every_combination_of_stop_gradient(form, wanted):
     judge(arrays(np.float64, form), attrs_of(form, ignore_index=IGNORED), wanted=wanted)
 

@@ -27,9 +27,7 @@ def test_types(mode, dtype, form):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "wanted", [[n for i, n in enumerate(NAMES) if b >> i & 1] for b in range(8)]
-)
+@pytest.mark.parametrize("wanted", SUBSETS)
 def test_some_gradients(mode, form, wanted):
     judge(arrays(np.float32, form), attrs_of(form), wanted=wanted, mode=mode)
 
