@@ -1,7 +1,6 @@
 #pragma once
-// What every binding needs: tensors as the kernels see them, one wording for a caller's mistake,
-// and no exception that Paddle does not know. Kernels never throw; bindings do, through this
-// header.
+// What every binding needs: tensors as the kernels see them, one wording for a caller's mistake, and
+// no exception that Paddle does not know. Kernels never throw; bindings do, through this header.
 
 // Python.h and everything behind it is not needed here, and halves the compile time by its absence.
 #ifndef PADDLE_NO_PYTHON
@@ -15,7 +14,6 @@
 
 #include "kernels/common/rows.h"
 #include "paddle/extension.h"
-#include "paddle/phi/core/dense_tensor.h"
 #include "paddle/phi/core/enforce.h"
 
 namespace paddle_ops {
@@ -47,8 +45,8 @@ inline std::string to_text(const Shape& shape) {
   return out.str();
 }
 
-// Runs a kernel function's body. Paddle aborts the process on exceptions other than its own, and
-// its own derive from std::exception directly, so catching the standard families lets them through.
+// Runs a kernel function's body. Paddle aborts the process on exceptions other than its own, and its
+// own derive from std::exception directly, so catching the standard families lets them through.
 template <typename Body>
 auto guarded(const char* op, const Body& body) -> decltype(body()) {
   try {
@@ -133,15 +131,14 @@ inline MutableData mutable_data(const char* op, const char* argument, Tensor& te
   return MutableData{tensor.data(), element_type(op, argument, tensor)};
 }
 
-// An output of this shape. An empty one gets one element of memory: Paddle 2.6 takes a tensor
-// without any for one that the kernel forgot.
+// An output of this shape. An empty one points somewhere all the same: Paddle 2.6 takes a tensor
+// without memory for one that the kernel forgot.
 inline Tensor new_tensor(const Shape& shape, paddle::DataType dtype, const paddle::Place& place) {
-  int64_t elements = 1;
-  for (const int64_t size : shape) elements *= size;
-  if (elements != 0) return paddle::empty(shape, dtype, place);
-  Tensor tensor = paddle::empty({1}, dtype, place);
-  static_cast<phi::DenseTensor*>(tensor.impl().get())->Resize(phi::make_ddim(shape));
-  return tensor;
+  static char nothing[64];
+  for (const int64_t size : shape) {
+    if (size == 0) return paddle::from_blob(nothing, shape, dtype, phi::DataLayout::NCHW, place);
+  }
+  return paddle::empty(shape, dtype, place);
 }
 
 // Scratch memory for a kernel from Paddle's own allocator, at least one byte.

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import paddle
+
 from .. import _check
 from .sigmoid_cross_entropy_with_logits import (
     FLOATING,
+    HALF,
     LABELS,
     sigmoid_cross_entropy_with_logits,
 )
@@ -15,7 +18,6 @@ if TYPE_CHECKING:
     from paddle import Tensor
 
 _OP = "binary_cross_entropy_with_logits"
-_HALF = ("float16", "bfloat16")
 REDUCTIONS = ("none", "mean", "sum")
 
 
@@ -63,11 +65,13 @@ def binary_cross_entropy_with_logits(
         0.5129
     """
     _validate(logit, label, weight, reduction, pos_weight)
+    if _REFUSES_EMPTY and 0 in logit.shape:
+        return _empty_loss(logit, label, reduction)
     dtype = _check.dtype_name(logit)
     # Weights and sums are Paddle's operators, which would round at each step.
-    widened = dtype in _HALF and (weight is not None or reduction != "none")
+    widened = dtype in HALF and (weight is not None or reduction != "none")
     x = logit.astype("float32") if widened else logit
-    computing = "float32" if dtype in _HALF else dtype
+    computing = "float32" if dtype in HALF else dtype
     if pos_weight is not None:
         pos_weight = _element_weight(label.astype(computing), pos_weight.astype(computing))
     loss = sigmoid_cross_entropy_with_logits(
@@ -89,6 +93,18 @@ _NEVER = -(2**31)
 def _element_weight(label: Tensor, pos_weight: Tensor) -> Tensor:
     """Return 1 + (pos_weight - 1) * label, exact for labels 0 and 1 however small the weight."""
     return (1.0 - label) + pos_weight * label
+
+
+# Paddle 2.6 neither multiplies nor sums tensors of 0 elements.
+_REFUSES_EMPTY = paddle.__version__.startswith("2.")
+
+
+def _empty_loss(logit: Tensor, label: Tensor, reduction: str) -> Tensor:
+    """Return what PyTorch returns for no elements: nothing, their sum 0, or their mean NaN."""
+    if reduction == "none":
+        return sigmoid_cross_entropy_with_logits(logit, label, ignore_index=_NEVER)
+    value = 0.0 if reduction == "sum" else float("nan")
+    return paddle.full([], value, dtype=logit.dtype)
 
 
 def _validate(

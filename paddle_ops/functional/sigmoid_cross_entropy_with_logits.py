@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import paddle
+
 from .. import _check
 from .._run import run
 
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
 
 _OP = "sigmoid_cross_entropy_with_logits"
 
-FLOATING = ("float32", "float64", "float16", "bfloat16")
+HALF = ("float16", "bfloat16")
+FLOATING = ("float32", "float64", *HALF)
 LABELS = (*FLOATING, "bool", "uint8", "int8", "int16", "int32", "int64")
 
 
@@ -38,8 +41,8 @@ def sigmoid_cross_entropy_with_logits(
     and all gradients are 0 whatever ``x`` is. At infinite ``x`` the limits hold; a NaN in ``x``
     gives NaN. Half types are computed in float32 and rounded once.
 
-    ``x``, ``label`` and ``pos_weight`` get gradients if they ask for them (``stop_gradient=False``),
-    and those can be differentiated again in dynamic graphs.
+    ``x``, ``label`` and ``pos_weight`` get gradients if they ask for them, and those gradients can
+    be differentiated again in dynamic graphs.
 
     Args:
         x: logits of any shape; float32, float64, float16 or bfloat16.
@@ -92,10 +95,15 @@ def sigmoid_cross_entropy_with_logits(
 
 
 def _expanded(pos_weight: Tensor | None, x: Tensor, label: Tensor) -> Tensor:
-    """Return what the operator takes for PosWeight: x's shape, or a placeholder it does not read."""
+    """Return what the operator takes: a tensor of x's shape, or a placeholder that it ignores."""
     if pos_weight is None:
-        return label if label.stop_gradient else label.detach()
-    shape = list(pos_weight.shape)
-    if shape == list(x.shape) and -1 not in shape:
+        return label if label.stop_gradient else paddle.zeros([1], dtype=x.dtype)
+    shape = list(x.shape)
+    if list(pos_weight.shape) == shape and -1 not in shape:
         return pos_weight
+    if 0 in shape:
+        return pos_weight.flatten()[0:0].reshape(shape)  # Paddle 2.6 expands nothing to nothing
+    if _check.dtype_name(pos_weight) in HALF:
+        # Paddle's CPU does not expand half types; the operator takes wider weights, too.
+        pos_weight = pos_weight.astype("float32")
     return pos_weight.expand_as(x)
