@@ -1,0 +1,1 @@
+"""Times the operators beside other libraries that have them: python -m tools.perf --help."""
