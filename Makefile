@@ -16,13 +16,13 @@ LIST_EXTRA := import sys, tomllib; \
 .PHONY: test test-paddle26 test-large demo perf lint format clean
 
 test: .venv/package  ## all tests but the large ones, with Paddle 3
-	.venv/bin/python -m pytest $(PYTEST_ARGS)
+	.venv/bin/pytest $(PYTEST_ARGS)
 
 test-paddle26: .venv26/package  ## the same tests on the CPU kernels of Paddle 2.6
-	.venv26/bin/python -m pytest -m 'not large and not jit' $(PYTEST_ARGS)
+	.venv26/bin/pytest -m 'not large and not jit' $(PYTEST_ARGS)
 
 test-large: .venv/package  ## sizes beyond 2^31: up to 24 GiB of memory
-	.venv/bin/python -m pytest -m large $(PYTEST_ARGS)
+	.venv/bin/pytest -m large $(PYTEST_ARGS)
 
 demo: .venv/paddle .venv/extra-demo  ## trains a small network on the operators, compiled just in time
 	PADDLE_OPS_JIT=1 .venv/bin/python -m examples.digits $(DEMO_ARGS)

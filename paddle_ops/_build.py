@@ -55,9 +55,11 @@ def link_flags() -> list[str]:
     """Return the linker flags.
 
     OpenMP comes from Paddle's own libiomp5 (hence no -fopenmp here): with the system's libgomp
-    beside it, forked children hang in their first parallel region.
+    beside it, forked children hang in their first parallel region. Paddle 2.6 looks for its entry
+    point through libpaddle, even in a library that registers nothing, so libpaddle must stay among
+    the needed libraries.
     """
-    return ["-l:libiomp5.so", "-Wl,-s"]
+    return ["-l:libiomp5.so", "-Wl,-s", "-Wl,--no-as-needed"]
 
 
 def sources_hash() -> str:

@@ -89,6 +89,14 @@ def shape(
     fail(op, argument, f"shape [{wanted}] {layout}".rstrip(), got)
 
 
+def broadcastable(op: str, argument: str, value: Any, target: Sequence[int]) -> None:
+    """Check that a tensor's shape broadcasts to a target shape, not the other way round."""
+    got = list(value.shape)
+    tail = list(target)[len(target) - len(got) :]
+    if len(got) > len(target) or not all(a == 1 or _agree(a, b) for a, b in zip(got, tail)):
+        fail(op, argument, f"a shape that broadcasts to {list(target)}", got)
+
+
 def choice(op: str, argument: str, value: Any, options: Sequence[Any]) -> None:
     """Check that a value is one of a few."""
     if not any(type(value) is type(option) and value == option for option in options):

@@ -7,6 +7,8 @@ from typing import Any
 import paddle
 from paddle.base.layer_helper import LayerHelper
 
+from . import _lib
+
 try:
     from paddle._C_ops import _run_custom_op
     from paddle.framework import in_dynamic_or_pir_mode as _returns_outputs
@@ -20,6 +22,10 @@ except ImportError:  # Paddle 2.6
     def unified(function):
         """Stand in for the marker that Paddle 2.6 lacks (its SOT runs custom operators eagerly)."""
         return function
+
+
+# Every function and layer comes by here: without operators, importing one says what to do.
+_lib.require()
 
 
 # The marker lets SOT put the call into its graph; otherwise each call would split the graph.

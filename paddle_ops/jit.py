@@ -69,9 +69,8 @@ def load(
     """
     if _lib.registered():
         return
-    root = Path(build_directory or cpp_extension.get_build_directory())
     record = _build.record()
-    folder = root / f"{name}-{_digest(record)}"
+    folder = _folder(name, build_directory, record)
     library = folder / name / f"{name}.so"
     library.parent.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
@@ -93,7 +92,10 @@ def load(
         _lib.register(library)
 
 
-def _digest(record: dict[str, str]) -> str:
-    """Return a short name for one combination of Paddle, Python, sources and flags."""
+def _folder(
+    name: str, build_directory: str | os.PathLike[str] | None, record: dict[str, str]
+) -> Path:
+    """Return where one combination of Paddle, Python, sources and flags is built."""
     key = json.dumps([record, cxx_flags(), link_flags()], sort_keys=True)
-    return hashlib.sha256(key.encode()).hexdigest()[:16]
+    root = Path(build_directory or cpp_extension.get_build_directory()).resolve()
+    return root / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"

@@ -1,6 +1,7 @@
 #pragma once
-// What every binding needs: tensors as the kernels see them, one wording for a caller's mistake, and
-// no exception that Paddle does not know. Kernels never throw; bindings do, through this header.
+// What every binding needs: tensors as the kernels see them, one wording for a caller's mistake,
+// and no exception that Paddle does not know. Kernels never throw; bindings do, through this
+// header.
 
 // Python.h and everything behind it is not needed here, and halves the compile time by its absence.
 #ifndef PADDLE_NO_PYTHON
@@ -46,8 +47,8 @@ inline std::string to_text(const Shape& shape) {
   return out.str();
 }
 
-// Runs a kernel function's body. Paddle aborts the process on exceptions other than its own, and its
-// own derive from std::exception directly, so catching the standard families lets them through.
+// Runs a kernel function's body. Paddle aborts the process on exceptions other than its own, and
+// its own derive from std::exception directly, so catching the standard families lets them through.
 template <typename Body>
 auto guarded(const char* op, const Body& body) -> decltype(body()) {
   try {
@@ -132,8 +133,8 @@ inline MutableData mutable_data(const char* op, const char* argument, Tensor& te
   return MutableData{tensor.data(), element_type(op, argument, tensor)};
 }
 
-// An output of this shape. An empty one gets one element of memory: Paddle 2.6 takes a tensor without
-// any for one that the kernel forgot.
+// An output of this shape. An empty one gets one element of memory: Paddle 2.6 takes a tensor
+// without any for one that the kernel forgot.
 inline Tensor new_tensor(const Shape& shape, paddle::DataType dtype, const paddle::Place& place) {
   int64_t elements = 1;
   for (const int64_t size : shape) elements *= size;

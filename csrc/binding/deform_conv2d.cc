@@ -20,7 +20,8 @@ struct Inputs {
 };
 
 struct Attributes {
-  const std::vector<int>&strides, &paddings, &dilations;  // [h, w], [top, bottom, left, right], [h, w]
+  const std::vector<int>&strides, &paddings,
+      &dilations;  // [h, w], [top, bottom, left, right], [h, w]
   int deformable_groups, groups;
   const std::string& boundary_grad;
   bool has_bias, has_mask;
@@ -95,16 +96,33 @@ DeformConv2dShape check_shapes(const Inputs& in, const Attributes& a) {
   check_positive("weight", in.weight, "a kernel");
   const Shape x = in.x.shape(), weight = in.weight.shape();
   const int64_t groups = a.groups, deformable = a.deformable_groups;
-  if (x[1] % groups != 0) fail(kOp, "groups", to_text("a divisor of the ", x[1], " channels of x"), to_text(groups));
+  if (x[1] % groups != 0)
+    fail(kOp, "groups", to_text("a divisor of the ", x[1], " channels of x"), to_text(groups));
   if (weight[0] % groups != 0) {
-    fail(kOp, "groups", to_text("a divisor of the ", weight[0], " outputs of weight"), to_text(groups));
+    fail(kOp, "groups", to_text("a divisor of the ", weight[0], " outputs of weight"),
+         to_text(groups));
   }
   if (x[1] % deformable != 0) {
-    fail(kOp, "deformable_groups", to_text("a divisor of the ", x[1], " channels of x"), to_text(deformable));
+    fail(kOp, "deformable_groups", to_text("a divisor of the ", x[1], " channels of x"),
+         to_text(deformable));
   }
-  DeformConv2dShape s{x[0], x[1], x[2], x[3], weight[0], weight[2], weight[3], 0, 0,
-                      a.strides[0], a.strides[1], a.paddings[0], a.paddings[2],
-                      a.dilations[0], a.dilations[1], groups, deformable};
+  DeformConv2dShape s{x[0],
+                      x[1],
+                      x[2],
+                      x[3],
+                      weight[0],
+                      weight[2],
+                      weight[3],
+                      0,
+                      0,
+                      a.strides[0],
+                      a.strides[1],
+                      a.paddings[0],
+                      a.paddings[2],
+                      a.dilations[0],
+                      a.dilations[1],
+                      groups,
+                      deformable};
   check_shape(kOp, "weight", in.weight, {s.o, s.group_in(), s.kh, s.kw});
   s.oh = out_size(s.h, int64_t{a.paddings[0]} + a.paddings[1], s.dilation_h, s.kh, s.stride_h);
   s.ow = out_size(s.w, int64_t{a.paddings[2]} + a.paddings[3], s.dilation_w, s.kw, s.stride_w);
@@ -146,9 +164,9 @@ std::vector<Tensor> forward(const Tensor& x, const Tensor& offset, const Tensor&
                             int deformable_groups, int groups, const std::string& boundary_grad,
                             bool has_bias, bool has_mask, const std::vector<int>& /*needs*/) {
   return guarded(kOp, [&]() -> std::vector<Tensor> {
-    DeformConv2dParams p = make_params(
-        {x, offset, weight, bias, mask},
-        {strides, paddings, dilations, deformable_groups, groups, boundary_grad, has_bias, has_mask});
+    DeformConv2dParams p = make_params({x, offset, weight, bias, mask},
+                                       {strides, paddings, dilations, deformable_groups, groups,
+                                        boundary_grad, has_bias, has_mask});
     const DeformConv2dShape& s = p.shape;
     Tensor out = new_tensor({s.n, s.o, s.oh, s.ow}, x.dtype(), x.place());
     p.out = mutable_data(kOp, "out", out);
@@ -164,9 +182,9 @@ std::vector<Tensor> backward(const Tensor& x, const Tensor& offset, const Tensor
                              const std::string& boundary_grad, bool has_bias, bool has_mask,
                              const std::vector<int>& needs) {
   return guarded(kOp, [&]() -> std::vector<Tensor> {
-    DeformConv2dParams p = make_params(
-        {x, offset, weight, bias, mask},
-        {strides, paddings, dilations, deformable_groups, groups, boundary_grad, has_bias, has_mask});
+    DeformConv2dParams p = make_params({x, offset, weight, bias, mask},
+                                       {strides, paddings, dilations, deformable_groups, groups,
+                                        boundary_grad, has_bias, has_mask});
     const DeformConv2dShape& s = p.shape;
     check_dense_cpu(kOp, "grad of out", grad_out);
     check_dtype(kOp, "grad of out", grad_out, x.dtype());
@@ -218,10 +236,16 @@ DataTypes infer_dtype(paddle::DataType x, paddle::DataType /*offset*/, paddle::D
 }  // namespace
 }  // namespace paddle_ops
 
-#define DEFORM_CONV2D_ATTRS                                                             \
-  {"strides: std::vector<int>", "paddings: std::vector<int>", "dilations: std::vector<int>", \
-   "deformable_groups: int",    "groups: int",                "boundary_grad: std::string",  \
-   "has_bias: bool",            "has_mask: bool",             "needs: std::vector<int>"}
+#define DEFORM_CONV2D_ATTRS       \
+  {"strides: std::vector<int>",   \
+   "paddings: std::vector<int>",  \
+   "dilations: std::vector<int>", \
+   "deformable_groups: int",      \
+   "groups: int",                 \
+   "boundary_grad: std::string",  \
+   "has_bias: bool",              \
+   "has_mask: bool",              \
+   "needs: std::vector<int>"}
 
 PD_BUILD_OP(paddle_ops_deform_conv2d)
     .Inputs({"X", "Offset", "Weight", "Bias", "Mask"})

@@ -28,8 +28,8 @@ class DeformConv2dBackward {
     choose_cuts();
     slabs_ = arena->take<Slab>(kWave);
     packed_ = arena->take<acc_t>(kWaveSize(slab_count_) * packed_size());
-    weight_sum_ = arena->take<double>(
-        want_weight_ ? slots_ * kWaveSize(slab_count_) * weight_sum_size() : 0);
+    weight_sum_ =
+        arena->take<double>(want_weight_ ? slots_ * kWaveSize(slab_count_) * weight_sum_size() : 0);
     if (want_offset_) {
       partial_ = arena->take<acc_t>(kWaveSize(slab_count_) * partial_size());
       if (slab_count_ > kWave) {
@@ -59,14 +59,15 @@ class DeformConv2dBackward {
   using Plan = Sample<acc_t, index_t>;
   using Tile = PixelTile<acc_t, index_t>;
   using Slab = ChannelBlock;
-  static constexpr int64_t kTile = 96;            // output pixels
-  static constexpr int64_t kSlabColumns = 288;    // channels times taps of one slab, about
-  static constexpr int64_t kWave = 64;            // slabs whose partial sums exist at a time
-  static constexpr int64_t kWantedItems = 16;     // units of work, for threads to share
-  static constexpr int64_t kSlotBytes = INT64_C(32) << 20;     // all slots' weight sums
-  static constexpr int64_t kPartialBytes = INT64_C(16) << 20;  // offset sums of the images in flight
-  static constexpr int64_t kPackBytes = INT64_C(256) << 10;    // small images are taken together
-  static constexpr int64_t kDepth = 512;          // outputs summed in registers at a time
+  static constexpr int64_t kTile = 96;          // output pixels
+  static constexpr int64_t kSlabColumns = 288;  // channels times taps of one slab, about
+  static constexpr int64_t kWave = 64;          // slabs whose partial sums exist at a time
+  static constexpr int64_t kWantedItems = 16;   // units of work, for threads to share
+  static constexpr int64_t kSlotBytes = INT64_C(32) << 20;  // all slots' weight sums
+  static constexpr int64_t kPartialBytes = INT64_C(16)
+                                           << 20;            // offset sums of the images in flight
+  static constexpr int64_t kPackBytes = INT64_C(256) << 10;  // small images are taken together
+  static constexpr int64_t kDepth = 512;  // outputs summed in registers at a time
   static constexpr int64_t kPanelLanes = 2 * kFullLanes<acc_t>;
 
   struct Scratch {
@@ -97,8 +98,8 @@ class DeformConv2dBackward {
     });
     const int64_t in_wave = kWaveSize(slab_count_);
     const int64_t slot_bytes = in_wave * weight_sum_size() * static_cast<int64_t>(sizeof(double));
-    slots_ = std::min({s_.n, ceil_div(kWantedItems, slab_count_),
-                       std::max<int64_t>(1, kSlotBytes / slot_bytes)});
+    slots_ = std::min(
+        {s_.n, ceil_div(kWantedItems, slab_count_), std::max<int64_t>(1, kSlotBytes / slot_bytes)});
     const int64_t image_bytes =
         in_wave * 3 * s_.taps() * s_.out_pixels() * static_cast<int64_t>(sizeof(acc_t));
     batch_ = std::min(s_.n, std::max(slots_, kPartialBytes / image_bytes));
@@ -211,10 +212,17 @@ class DeformConv2dBackward {
     }
     const int64_t used = round_up(s_.taps() * slab.padded, kFullLanes<acc_t>);
     if (want_x_ || want_offset_) multiply_grad_column(scratch, packed, used);
-    const SampleTask<acc_t, index_t> task{
-        &tile,          scratch.plan,        s_.taps(),           slab.padded,
-        scratch.pixels, scratch.grad_column, scratch.grad_pixels, scratch.column,
-        columns(),      partial,             batch_ * s_.out_pixels()};
+    const SampleTask<acc_t, index_t> task{&tile,
+                                          scratch.plan,
+                                          s_.taps(),
+                                          slab.padded,
+                                          scratch.pixels,
+                                          scratch.grad_column,
+                                          scratch.grad_pixels,
+                                          scratch.column,
+                                          columns(),
+                                          partial,
+                                          batch_ * s_.out_pixels()};
     with_lanes<acc_t>(slab.lanes, [&](auto lanes) {
       backward_samples<decltype(lanes)::value>(task, want_x_, want_offset_, want_weight_);
     });
@@ -268,8 +276,8 @@ class DeformConv2dBackward {
       const int64_t count = std::min(kTile, s_.out_pixels() - p);
       for (int64_t i = 0; i < count; ++i) sum[i] = starts ? 0.0 : carry[p + i];
       for (int64_t slab = first; slab < last; ++slab) {
-        const acc_t* from = partial_ + slab * partial_size() +
-                            (row * batch_ + image) * s_.out_pixels() + p;
+        const acc_t* from =
+            partial_ + slab * partial_size() + (row * batch_ + image) * s_.out_pixels() + p;
         for (int64_t i = 0; i < count; ++i) sum[i] += static_cast<double>(from[i]);
       }
       if (ends) {

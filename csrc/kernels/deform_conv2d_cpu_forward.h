@@ -1,7 +1,7 @@
 #pragma once
 // Forward loops. Per batch of images: x goes to channels-last scratch once; then each thread takes
-// tiles of output pixels, gathers a panel of sampled columns a block of channels at a time (a sample
-// is four contiguous vector loads) and multiplies it with the packed weights.
+// tiles of output pixels, gathers a panel of sampled columns a block of channels at a time (a
+// sample is four contiguous vector loads) and multiplies it with the packed weights.
 //
 // Sums over one panel are formed in registers in acc_t; panels are added up in double.
 
@@ -48,10 +48,11 @@ class DeformConv2dForward {
  private:
   using Plan = Sample<acc_t, index_t>;
   using Tile = PixelTile<acc_t, index_t>;
-  static constexpr int64_t kTile = 48;            // pixels: rows of one panel
-  static constexpr int64_t kPanelColumns = 512;   // summed in registers before double takes over
-  static constexpr int64_t kPassBytes = INT64_C(512) << 20;  // weights and channels-last x at a time
-  static constexpr int64_t kBatchBytes = INT64_C(4) << 20;   // small images are taken together
+  static constexpr int64_t kTile = 48;           // pixels: rows of one panel
+  static constexpr int64_t kPanelColumns = 512;  // summed in registers before double takes over
+  static constexpr int64_t kPassBytes = INT64_C(512)
+                                        << 20;              // weights and channels-last x at a time
+  static constexpr int64_t kBatchBytes = INT64_C(4) << 20;  // small images are taken together
   static constexpr int64_t kPanelLanes = 2 * kFullLanes<acc_t>;
 
   struct Scratch {
@@ -107,7 +108,8 @@ class DeformConv2dForward {
       pixels += pixels_size(blocks_[b], images);
     }
     if (n == 0 || passes_ > 1) {  // weights of a single pass stay packed for all images
-      parallel_for(last - first, threads_, [&](int64_t i, int) { pack_weights(blocks_[first + i]); });
+      parallel_for(last - first, threads_,
+                   [&](int64_t i, int) { pack_weights(blocks_[first + i]); });
     }
     parallel_for((last - first) * images, threads_, [&](int64_t i, int) {
       const int64_t b = first + i / images, image = i % images;
@@ -119,7 +121,8 @@ class DeformConv2dForward {
     const int64_t out_pixels = images * s_.out_pixels();
     parallel_for(ceil_div(out_pixels, kTile), threads_, [&](int64_t i, int thread) {
       const int64_t start = i * kTile;
-      run_tile(scratch_[thread], n, images, first, last, start, std::min(kTile, out_pixels - start));
+      run_tile(scratch_[thread], n, images, first, last, start,
+               std::min(kTile, out_pixels - start));
     });
     return last;
   }
@@ -208,9 +211,9 @@ class DeformConv2dForward {
         const acc_t* v2 = pixels + sample.pixel[2] * width;
         const acc_t* v3 = pixels + sample.pixel[3] * width;
         for (int64_t c = 0; c < width; c += kLanes) {
-          const V value = bilinear_value(sample.ly, sample.lx, load_vec<V>(v0 + c),
-                                         load_vec<V>(v1 + c), load_vec<V>(v2 + c),
-                                         load_vec<V>(v3 + c));
+          const V value =
+              bilinear_value(sample.ly, sample.lx, load_vec<V>(v0 + c), load_vec<V>(v1 + c),
+                             load_vec<V>(v2 + c), load_vec<V>(v3 + c));
           store_vec(to + c, value * sample.mask);
         }
       }

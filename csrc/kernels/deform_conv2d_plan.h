@@ -65,7 +65,8 @@ void for_each_channel_block(const DeformConv2dShape& s, int64_t most, const Body
   }
 }
 
-// Channels of one block: about `columns` columns (channels times taps) to a panel, in whole vectors.
+// Channels of one block: about `columns` columns (channels times taps) to a panel, in whole
+// vectors.
 template <typename acc_t>
 int64_t block_channels(const DeformConv2dShape& s, int64_t columns) {
   const int64_t lanes = kFullLanes<acc_t>;
@@ -125,8 +126,8 @@ struct PixelTile {
   int64_t count = 0;
   int64_t runs = 0;
   Run run[kMaxTile];
-  acc_t y[kMaxTile], x[kMaxTile];   // position of tap (0, 0) without its offset
-  index_t image_pixel[kMaxTile];    // number of the image's first pixel in scratch
+  index_t y[kMaxTile], x[kMaxTile];  // position of tap (0, 0) without its offset
+  index_t image_pixel[kMaxTile];     // number of the image's first pixel in scratch
 
   // Pixels [start, start + count) of the batch's images.
   void set(const DeformConv2dShape& s, int64_t start, int64_t pixels) {
@@ -138,8 +139,8 @@ struct PixelTile {
       run[runs++] = {image, pixel, at, length};
       int64_t row = pixel / s.ow, column = pixel % s.ow;
       for (int64_t i = at; i < at + length; ++i) {
-        y[i] = static_cast<acc_t>(row * s.stride_h - s.pad_top);
-        x[i] = static_cast<acc_t>(column * s.stride_w - s.pad_left);
+        y[i] = static_cast<index_t>(row * s.stride_h - s.pad_top);
+        x[i] = static_cast<index_t>(column * s.stride_w - s.pad_left);
         image_pixel[i] = static_cast<index_t>(image * s.image_pixels());
         if (++column == s.ow) column = 0, ++row;
       }
@@ -148,7 +149,8 @@ struct PixelTile {
   }
 };
 
-// Rows of a [n, rows, out_pixels] tensor over one tile: dst[i] = src[first_image + image, row, pixel].
+// Rows of a [n, rows, out_pixels] tensor over one tile: dst[i] = src[first_image + image, row,
+// pixel].
 template <typename acc_t, typename index_t>
 void load_tile_row(acc_t* dst, ConstData src, const PixelTile<acc_t, index_t>& tile,
                    int64_t first_image, int64_t rows, int64_t row, int64_t out_pixels) {
@@ -161,29 +163,25 @@ void load_tile_row(acc_t* dst, ConstData src, const PixelTile<acc_t, index_t>& t
 
 // One tap of the plan: where each pixel of the tile samples.
 template <typename acc_t, typename index_t>
-void plan_tap(const DeformConv2dShape& s, const PixelTile<acc_t, index_t>& tile, acc_t tap_y,
-              acc_t tap_x, const acc_t* dy, const acc_t* dx, const acc_t* mask, bool slope_at_border,
-              index_t zero_pixel, Sample<acc_t, index_t>* plan) {
-  const acc_t height = static_cast<acc_t>(s.h), width = static_cast<acc_t>(s.w);
-  const index_t last_y = static_cast<index_t>(s.h) - 1, last_x = static_cast<index_t>(s.w) - 1;
-  const index_t row_pixels = static_cast<index_t>(s.w);
+void plan_tap(const DeformConv2dShape& s, const PixelTile<acc_t, index_t>& tile, index_t tap_y,
+              index_t tap_x, const acc_t* dy, const acc_t* dx, const acc_t* mask,
+              bool slope_at_border, index_t zero_pixel, Sample<acc_t, index_t>* plan) {
+  const index_t height = static_cast<index_t>(s.h), width = static_cast<index_t>(s.w);
   for (int64_t i = 0; i < tile.count; ++i) {
-    const acc_t y = tile.y[i] + tap_y + dy[i], x = tile.x[i] + tap_x + dx[i];
-    const Reach reach = reach_of(y, x, height, width, slope_at_border);
-    // From here on both are in [-1, size): safe to convert.
-    const acc_t safe_y = reach == Reach::kNone ? acc_t(0) : y;
-    const acc_t safe_x = reach == Reach::kNone ? acc_t(0) : x;
-    const acc_t floor_y = std::floor(safe_y), floor_x = std::floor(safe_x);
-    const index_t y0 = static_cast<index_t>(floor_y), x0 = static_cast<index_t>(floor_x);
-    const index_t first = tile.image_pixel[i] + y0 * row_pixels + x0;
-    const bool top = y0 >= 0, bottom = y0 < last_y, left = x0 >= 0, right = x0 < last_x;
+    const auto y = locate(static_cast<index_t>(tile.y[i] + tap_y), dy[i], height);
+    const auto x = locate(static_cast<index_t>(tile.x[i] + tap_x), dx[i], width);
+    const Reach reach = reach_of(y, x, slope_at_border);
+    const bool reached = reach != Reach::kNone;
+    const index_t first = tile.image_pixel[i] + (reached ? y.low * width + x.low : index_t(0));
+    const bool top = reached && y.low >= 0, bottom = reached && y.low < height - 1;
+    const bool left = x.low >= 0, right = x.low < width - 1;
     Sample<acc_t, index_t>& sample = plan[i];
     sample.pixel[0] = top && left ? first : zero_pixel;
     sample.pixel[1] = top && right ? first + 1 : zero_pixel;
-    sample.pixel[2] = bottom && left ? first + row_pixels : zero_pixel;
-    sample.pixel[3] = bottom && right ? first + row_pixels + 1 : zero_pixel;
-    sample.ly = safe_y - floor_y;
-    sample.lx = safe_x - floor_x;
+    sample.pixel[2] = bottom && left ? first + width : zero_pixel;
+    sample.pixel[3] = bottom && right ? first + width + 1 : zero_pixel;
+    sample.ly = y.fraction;
+    sample.lx = x.fraction;
     sample.mask = mask == nullptr ? acc_t(1) : mask[i];
     sample.reach = reach;
   }
@@ -202,9 +200,10 @@ void make_plan(const DeformConv2dParams& params, const PixelTile<acc_t, index_t>
     const int64_t row = deformable_group * taps + t;
     load_tile_row(dy, params.offset, tile, first_image, 2 * all_taps, 2 * row, s.out_pixels());
     load_tile_row(dx, params.offset, tile, first_image, 2 * all_taps, 2 * row + 1, s.out_pixels());
-    if (has_mask) load_tile_row(mask, params.mask, tile, first_image, all_taps, row, s.out_pixels());
-    plan_tap(s, tile, static_cast<acc_t>(t / s.kw * s.dilation_h),
-             static_cast<acc_t>(t % s.kw * s.dilation_w), dy, dx, has_mask ? mask : nullptr,
+    if (has_mask)
+      load_tile_row(mask, params.mask, tile, first_image, all_taps, row, s.out_pixels());
+    plan_tap(s, tile, static_cast<index_t>(t / s.kw * s.dilation_h),
+             static_cast<index_t>(t % s.kw * s.dilation_w), dy, dx, has_mask ? mask : nullptr,
              slope_at_border, zero_pixel, plan + t * kMaxTile);
   }
 }

@@ -18,7 +18,7 @@ struct SampleTask {
   acc_t* grad_pixels;                  // as pixels; added to
   acc_t* column;                       // as grad_column
   int64_t row;
-  acc_t* partial;                      // [tap][dy, dx, mask][partial_row], at the tile's first pixel
+  acc_t* partial;  // [tap][dy, dx, mask][partial_row], at the tile's first pixel
   int64_t partial_row;
 };
 
@@ -94,8 +94,7 @@ __attribute__((noinline)) void backward_samples_of(const SampleTask<acc_t, index
         acc_t* partial = task.partial + 3 * t * task.partial_row + i;
         const acc_t slope_y = bilinear_slope_y(sample.lx, dot[0], dot[1], dot[2], dot[3]);
         const acc_t slope_x = bilinear_slope_x(sample.ly, dot[0], dot[1], dot[2], dot[3]);
-        const acc_t value =
-            bilinear_value(sample.ly, sample.lx, dot[0], dot[1], dot[2], dot[3]);
+        const acc_t value = bilinear_value(sample.ly, sample.lx, dot[0], dot[1], dot[2], dot[3]);
         const bool reached = sample.reach != Reach::kNone;  // a NaN mask must not show elsewhere
         partial[0] = reached ? sample.mask * slope_y : acc_t(0);
         partial[task.partial_row] = reached ? sample.mask * slope_x : acc_t(0);

@@ -1,6 +1,7 @@
 #pragma once
-// Memory of callers of the pybind11 module: NumPy arrays, or raw pointers as (address, dtype, shape).
-// Never copied, so that arrays larger than memory that are only reserved, not touched, work too.
+// Memory of callers of the pybind11 module: NumPy arrays, or raw pointers as (address, dtype,
+// shape). Never copied, so that arrays larger than memory that are only reserved, not touched, work
+// too.
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>

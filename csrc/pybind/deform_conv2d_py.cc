@@ -18,18 +18,32 @@ Call make_call(const py::object& x, const py::object& offset, const py::object& 
                const py::object& bias, const py::object& mask, const Sizes& strides,
                const Sizes& paddings, const Sizes& dilations, int64_t deformable_groups,
                int64_t groups, const std::string& boundary_grad, int num_threads, int index_bits) {
-  Call call{to_array("x", x, false), to_array("offset", offset, false),
+  Call call{to_array("x", x, false),           to_array("offset", offset, false),
             to_array("weight", weight, false), to_array("bias", bias, false),
-            to_array("mask", mask, false), {}};
+            to_array("mask", mask, false),     {}};
   const Array* const arrays[] = {&call.x, &call.offset, &call.weight};
   for (const Array* array : arrays) {
     if (array->shape.size() != 4) throw py::value_error("x, offset, weight: expected 4 dimensions");
   }
   const Sizes &xs = call.x.shape, &ws = call.weight.shape, &offsets = call.offset.shape;
   DeformConv2dShape& s = call.params.shape;
-  s = {xs[0], xs[1], xs[2], xs[3], ws[0], ws[2], ws[3], offsets[2], offsets[3],
-       strides.at(0), strides.at(1), paddings.at(0), paddings.at(2),
-       dilations.at(0), dilations.at(1), groups, deformable_groups};
+  s = {xs[0],
+       xs[1],
+       xs[2],
+       xs[3],
+       ws[0],
+       ws[2],
+       ws[3],
+       offsets[2],
+       offsets[3],
+       strides.at(0),
+       strides.at(1),
+       paddings.at(0),
+       paddings.at(2),
+       dilations.at(0),
+       dilations.at(1),
+       groups,
+       deformable_groups};
   if (groups < 1 || deformable_groups < 1 || s.c % groups || s.o % groups ||
       s.c % deformable_groups) {
     throw py::value_error("groups, deformable_groups: expected divisors of the channels");
@@ -97,7 +111,7 @@ void backward(const py::object& grad_out, const py::object& x, const py::object&
 }
 
 bool shape_fits_int32(int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kh, int64_t kw,
-                int64_t oh, int64_t ow, int64_t groups, int64_t deformable_groups) {
+                      int64_t oh, int64_t ow, int64_t groups, int64_t deformable_groups) {
   return deform_conv2d_fits_int32(
       {n, c, h, w, o, kh, kw, oh, ow, 1, 1, 0, 0, 1, 1, groups, deformable_groups});
 }
@@ -106,8 +120,23 @@ int64_t workspace_bytes(bool backward_too, const Sizes& x, const Sizes& weight, 
                         int64_t ow, const Sizes& strides, int64_t deformable_groups, int64_t groups,
                         int num_threads) {
   DeformConv2dParams p;
-  p.shape = {x.at(0), x.at(1), x.at(2), x.at(3), weight.at(0), weight.at(2), weight.at(3), oh, ow,
-             strides.at(0), strides.at(1), 0, 0, 1, 1, groups, deformable_groups};
+  p.shape = {x.at(0),
+             x.at(1),
+             x.at(2),
+             x.at(3),
+             weight.at(0),
+             weight.at(2),
+             weight.at(3),
+             oh,
+             ow,
+             strides.at(0),
+             strides.at(1),
+             0,
+             0,
+             1,
+             1,
+             groups,
+             deformable_groups};
   p.num_threads = num_threads;
   if (backward_too) {
     char wanted = 0;  // only asked whether it is there
@@ -122,11 +151,10 @@ int64_t workspace_bytes(bool backward_too, const Sizes& x, const Sizes& weight, 
 void bind_deform_conv2d(py::module_& m) {
   using py::arg;
   m.def("deform_conv2d_forward", &forward, "Writes out; the other arrays are read.", arg("out"),
-        arg("x"), arg("offset"), arg("weight"), arg("bias") = py::none(),
-        arg("mask") = py::none(), arg("strides") = Sizes{1, 1},
-        arg("paddings") = Sizes{0, 0, 0, 0}, arg("dilations") = Sizes{1, 1},
-        arg("deformable_groups") = 1, arg("groups") = 1, arg("num_threads") = 0,
-        arg("index_bits") = 0);
+        arg("x"), arg("offset"), arg("weight"), arg("bias") = py::none(), arg("mask") = py::none(),
+        arg("strides") = Sizes{1, 1}, arg("paddings") = Sizes{0, 0, 0, 0},
+        arg("dilations") = Sizes{1, 1}, arg("deformable_groups") = 1, arg("groups") = 1,
+        arg("num_threads") = 0, arg("index_bits") = 0);
   m.def("deform_conv2d_backward", &backward, "Writes those gradients that are not None.",
         arg("grad_out"), arg("x"), arg("offset"), arg("weight"), arg("mask") = py::none(),
         arg("grad_x") = py::none(), arg("grad_offset") = py::none(),

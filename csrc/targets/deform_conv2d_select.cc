@@ -31,10 +31,9 @@ const DeformConv2dKernels& kernels() {
 
 DeformConv2dKernel deform_conv2d_kernel(Direction direction, DeformConv2dParams* params) {
   params->num_threads = baseline::resolve_num_threads(params->num_threads);
-  const bool wide = params->index_bits == 0 ? !deform_conv2d_fits_int32(params->shape)
-                                            : params->index_bits == 64;
-  const auto& table =
-      direction == Direction::kForward ? kernels().forward : kernels().backward;
+  const bool wide =
+      params->index_bits == 0 ? !deform_conv2d_fits_int32(params->shape) : params->index_bits == 64;
+  const auto& table = direction == Direction::kForward ? kernels().forward : kernels().backward;
   return table[accumulates_in_double(params->x.dtype)][wide];
 }
 

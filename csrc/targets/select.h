@@ -1,14 +1,15 @@
 #pragma once
 // Picks, at run time, which build of the loops this machine can run.
 
-#include <cstring>
 #include <cstdlib>
+#include <cstring>
 
 namespace paddle_ops {
 
 enum class Target : int { kBaseline = 0, kAvx2 = 1, kAvx512 = 2 };
 
-// The best the CPU offers; PADDLE_OPS_TARGET=baseline|avx2|avx512 asks for a lesser one (for tests).
+// The best the CPU offers; PADDLE_OPS_TARGET=baseline|avx2|avx512 asks for a lesser one (for
+// tests).
 inline Target select_target() {
   Target best = Target::kBaseline;
 #if defined(__x86_64__)

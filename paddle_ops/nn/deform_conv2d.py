@@ -102,5 +102,6 @@ class DeformConv2D(nn.Layer):
 
     def extra_repr(self) -> str:
         """Return the arguments that repr shows."""
-        shown = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())
-        return f"{self._in_channels}, {self._out_channels}, kernel_size={self._kernel_size}, {shown}"
+        named = {"kernel_size": self._kernel_size, **self._arguments}
+        shown = ", ".join(f"{name}={value!r}" for name, value in named.items())
+        return f"{self._in_channels}, {self._out_channels}, {shown}"

@@ -1,13 +1,13 @@
 #pragma once
-// The one matrix product of the convolution: a block of rows of A, read as scalars, times vectors of
-// B, in registers.
+// The one matrix product of the convolution: a block of rows of A, read as scalars, times vectors
+// of B, in registers.
 //
 //   C[m, n] (+)= sum over k < depth of A[m, k] * B[k, n]
 //
-// B is read in panels of two full vectors (the last one may be a single vector), so its column count
-// is a multiple of the vector; rows come in multiples of kGemmRows. Callers pad, never the loops.
-// One call sums `depth` terms in the type of A; longer sums are split by the caller, with C in double,
-// which is what keeps the error independent of the reduction length.
+// B is read in panels of two full vectors (the last one may be a single vector), so its column
+// count is a multiple of the vector; rows come in multiples of kGemmRows. Callers pad, never the
+// loops. One call sums `depth` terms in the type of A; longer sums are split by the caller, with C
+// in double, which is what keeps the error independent of the reduction length.
 
 #include "kernels/common/simd.h"
 

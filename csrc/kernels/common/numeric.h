@@ -49,7 +49,8 @@ PO_HOSTDEVICE float to_float(Float16 v) {
   const uint32_t rebias = magnitude >= 0x7c00u ? (224u << 23) : (112u << 23);
   const uint32_t normal = (magnitude << 13) + rebias;
   // Subnormals go through the integer so that a flush-to-zero mode cannot lose them.
-  const float subnormal = static_cast<float>(static_cast<int32_t>(magnitude)) * 5.9604644775390625e-8f;
+  const float subnormal =
+      static_cast<float>(static_cast<int32_t>(magnitude)) * 5.9604644775390625e-8f;
   const uint32_t bits = magnitude < 0x0400u ? bit_cast<uint32_t>(subnormal) : normal;
   return bit_cast<float>(sign | bits);
 }
@@ -78,10 +79,10 @@ PO_HOSTDEVICE Float16 to_float16(float v) {
 constexpr bool accumulates_in_double(DType dtype) { return dtype == DType::kFloat64; }
 
 constexpr int64_t size_of(DType dtype) {
-  return dtype == DType::kFloat64 || dtype == DType::kInt64                              ? 8
-         : dtype == DType::kFloat32 || dtype == DType::kInt32                            ? 4
+  return dtype == DType::kFloat64 || dtype == DType::kInt64                         ? 8
+         : dtype == DType::kFloat32 || dtype == DType::kInt32                       ? 4
          : dtype == DType::kBool || dtype == DType::kUInt8 || dtype == DType::kInt8 ? 1
-                                                                                         : 2;
+                                                                                    : 2;
 }
 
 }  // namespace paddle_ops

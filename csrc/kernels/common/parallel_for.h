@@ -31,9 +31,10 @@ inline int resolve_num_threads(int requested) {
   return omp_in_parallel() ? 1 : default_num_threads();
 }
 
-// body(i, thread) for every i < count, in any order. The work is handed out by a counter of our own:
-// GCC's dynamic schedules call entry points that Paddle's libiomp5 lacks; they would come from the
-// system's libgomp instead, which does not know of the threads and lets each one run the whole loop.
+// body(i, thread) for every i < count, in any order. The work is handed out by a counter of our
+// own: GCC's dynamic schedules call entry points that Paddle's libiomp5 lacks; they would come from
+// the system's libgomp instead, which does not know of the threads and lets each one run the whole
+// loop.
 template <typename Body>
 void parallel_for(int64_t count, int threads, const Body& body) {
   threads = static_cast<int>(std::min<int64_t>(threads, count));

@@ -1,6 +1,7 @@
 #pragma once
 // Rows of any element type, read into and written from the type that sums are formed in. Erasing
-// the element type here, at the edge, is what keeps the loops to one instance per accumulation type.
+// the element type here, at the edge, is what keeps the loops to one instance per accumulation
+// type.
 
 #include <cstdint>
 #include <cstring>

@@ -1,0 +1,101 @@
+"""Sigmoid cross entropy of logits, element by element."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import _check
+from .._run import run
+
+if TYPE_CHECKING:
+    from paddle import Tensor
+
+_OP = "sigmoid_cross_entropy_with_logits"
+
+FLOATING = ("float32", "float64", "float16", "bfloat16")
+LABELS = (*FLOATING, "bool", "uint8", "int8", "int16", "int32", "int64")
+
+
+def sigmoid_cross_entropy_with_logits(
+    x: Tensor,
+    label: Tensor,
+    pos_weight: Tensor | None = None,
+    normalize: bool = False,
+    ignore_index: int = -100,
+    pos_weight_form: str = "log1p",
+    name: str | None = None,
+) -> Tensor:
+    r"""Sigmoid cross entropy of logits ``x`` with labels ``y``, one loss per element.
+
+    Without ``pos_weight``: loss = max(x, 0) - x * y + log1p(exp(-\|x\|)). With ``pos_weight`` w:
+
+    * ``"log1p"``: loss = max(x, 0) - x * y + w * log1p(exp(-\|x\|)). Where w is not 1 it has a kink
+      at x = 0, and the gradient there is the central one, 0.5 - y.
+    * ``"softplus"``: loss = (1 - y) * x + w * (log1p(exp(-\|x\|)) + max(-x, 0)). With
+      w = 1 + (p - 1) * y this is the usual cross entropy whose positive labels weigh p.
+
+    Where ``label`` equals ``ignore_index`` (to 1e-5, without rounding labels to integers), the loss
+    and all gradients are 0 whatever ``x`` is. At infinite ``x`` the limits hold; a NaN in ``x``
+    gives NaN. Half types are computed in float32 and rounded once.
+
+    ``x``, ``label`` and ``pos_weight`` get gradients if they ask for them (``stop_gradient=False``),
+    and those can be differentiated again in dynamic graphs.
+
+    Args:
+        x: logits of any shape; float32, float64, float16 or bfloat16.
+        label: targets of the same shape; any of these types, an integer type or bool.
+        pos_weight: weight of any floating type whose shape is, or broadcasts to, that of ``x``.
+            Default None.
+        normalize: divide by the number of elements that are not ignored; if there are none, the
+            result is 0. Default False.
+        ignore_index: label of the elements to ignore. Default -100.
+        pos_weight_form: "log1p" (default) or "softplus".
+        name: accepted for compatibility; has no effect.
+
+    Returns:
+        The loss, with the shape and type of ``x``.
+
+    Raises:
+        TypeError: an argument is not a tensor, has an unsupported type, or is no integer or bool
+            where one is expected.
+        ValueError: shapes do not match, or ``pos_weight_form`` is unknown.
+
+    Examples:
+        >>> import paddle
+        >>> from paddle_ops import sigmoid_cross_entropy_with_logits
+        >>> x = paddle.to_tensor([0.0, 2.0, -1.0])
+        >>> label = paddle.to_tensor([1, 1, -100])
+        >>> loss = sigmoid_cross_entropy_with_logits(x, label)
+        >>> print([round(v, 4) for v in loss.tolist()])
+        [0.6931, 0.1269, 0.0]
+    """
+    _check.tensor(_OP, "x", x)
+    _check.tensor(_OP, "label", label)
+    _check.dtype(_OP, "x", x, FLOATING)
+    _check.dtype(_OP, "label", label, LABELS)
+    _check.shape(_OP, "label", label, x.shape)
+    if pos_weight is not None:
+        _check.tensor(_OP, "pos_weight", pos_weight)
+        _check.dtype(_OP, "pos_weight", pos_weight, FLOATING)
+        _check.broadcastable(_OP, "pos_weight", pos_weight, x.shape)
+    attrs = {
+        "normalize": _check.flag(_OP, "normalize", normalize),
+        "ignore_index": _check.integer(_OP, "ignore_index", ignore_index),
+        "pos_weight_form": pos_weight_form,
+        "has_pos_weight": pos_weight is not None,
+    }
+    _check.choice(_OP, "pos_weight_form", pos_weight_form, ("log1p", "softplus"))
+    if not label.stop_gradient and _check.dtype_name(label) not in FLOATING:
+        label = label.detach()  # there is no gradient in integers
+    inputs = {"X": x, "Label": label, "PosWeight": _expanded(pos_weight, x, label)}
+    return run("paddle_ops_" + _OP, inputs, attrs)
+
+
+def _expanded(pos_weight: Tensor | None, x: Tensor, label: Tensor) -> Tensor:
+    """Return what the operator takes for PosWeight: x's shape, or a placeholder it does not read."""
+    if pos_weight is None:
+        return label if label.stop_gradient else label.detach()
+    shape = list(pos_weight.shape)
+    if shape == list(x.shape) and -1 not in shape:
+        return pos_weight
+    return pos_weight.expand_as(x)

@@ -1,0 +1,25 @@
+"""Every test starts in dynamic mode, with the thread count and the random state of the start."""
+
+import os
+
+import numpy as np
+import paddle
+import pytest
+
+THREADS = "PADDLE_OPS_NUM_THREADS"
+
+
+@pytest.fixture(autouse=True)
+def clean_state():
+    """Puts back what a test may have left changed."""
+    paddle.disable_static()
+    threads = os.environ.get(THREADS)
+    state = np.random.get_state()
+    np.random.seed(0)
+    yield
+    np.random.set_state(state)
+    paddle.disable_static()
+    if threads is None:
+        os.environ.pop(THREADS, None)
+    else:
+        os.environ[THREADS] = threads
