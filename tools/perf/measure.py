@@ -18,6 +18,8 @@ from tools.perf.provider import Provider
 _SAMPLE_SECONDS = 2e-3
 _MOST_CALLS = 1000
 _SURELY_LONG = 0.5
+# Before each sample: idle threads of the library before it stop spinning and free their cores.
+_REST_SECONDS = 5e-3
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ def interleave(
                 if turn and left[name] < samples[name][0] * numbers[name]:
                     samples[name].append(float("nan"))
                     continue
+                time.sleep(_REST_SECONDS)
                 elapsed = _time(calls[name], numbers[name])
                 left[name] -= elapsed
                 samples[name].append(elapsed / numbers[name])

@@ -17,7 +17,7 @@ from paddle.vision import ops as vision
 
 import paddle_ops
 from paddle_ops import _lib
-from tools.perf.cases import FORWARD, FORWARD_BACKWARD, Case, CrossEntropyCase, Tensors
+from tools.perf.cases import FORWARD, FORWARD_BACKWARD, Case, DeformConvCase, Tensors
 from tools.perf.peers import Dense, OnnxRuntime, Torch
 from tools.perf.provider import Provider, Results
 from tools.perf.rounding import bfloat16_bits, from_bfloat16_bits
@@ -127,12 +127,9 @@ class _Kernels(Provider):
         self._grad_out = self._inputs.pop("grad_out")
         self._common = {"num_threads": threads, "index_bits": self.index_bits}
         kernels = _lib.kernels()
-        if isinstance(case, CrossEntropyCase):
-            self._forward = kernels.sigmoid_cross_entropy_with_logits
-            self._backward = kernels.sigmoid_cross_entropy_with_logits_grad
-        else:
-            self._forward = kernels.deform_conv2d_forward
-            self._backward = kernels.deform_conv2d_backward
+        self._forward = getattr(kernels, f"{case.op}_forward")
+        self._backward = getattr(kernels, f"{case.op}_backward")
+        if isinstance(case, DeformConvCase):
             self._common.update(
                 strides=[case.stride] * 2,
                 paddings=[case.padding] * 4,
@@ -220,7 +217,7 @@ class Copy(Provider):
 
 
 def _arguments(case: Case) -> dict[str, int]:
-    return {} if isinstance(case, CrossEntropyCase) else case.arguments()
+    return case.arguments() if isinstance(case, DeformConvCase) else {}
 
 
 # In the order of the table's columns. The first of these in a run is what others are divided by.
