@@ -178,7 +178,7 @@ def test_a_missing_result_is_wrong():
 def test_wrong_results_make_the_exit_status(monkeypatch, capsys):
     wrong = Wrong.named("x", lambda value: -value)
     monkeypatch.setitem(providers.PROVIDERS, wrong.name, wrong)
-    arguments = "--case T1 --provider paddle_ops paddle --repeat 1".split()
+    arguments = "--case T1 --provider paddle_ops paddle --repeat 1 --threads 1".split()
     assert command_line.main(arguments) == 1
     out, err = capsys.readouterr()
     assert "T1 forward+backward: paddle_ops: x: differs" in out
@@ -279,8 +279,9 @@ def test_table(style, bar):
 
 def test_smoke(tmp_path, capsys):
     file = tmp_path / "result.json"
-    arguments = "--case T1 T2 --provider paddle_ops paddle copy --repeat 1 --offsets zero normal"
-    assert command_line.main([*arguments.split(), "--json", str(file)]) == 0
+    arguments = "--case T1 T2 --provider paddle_ops paddle copy --repeat 1 --threads 1"
+    offsets = ["--offsets", "zero", "normal"]
+    assert command_line.main([*arguments.split(), *offsets, "--json", str(file)]) == 0
     text = capsys.readouterr().out
     assert "paddle / paddle_ops" in text and "copy / paddle_ops" in text
     result = json.loads(file.read_text())
@@ -298,13 +299,23 @@ def test_smoke(tmp_path, capsys):
 
 def test_smoke_with_forced_indices_in_markdown(capsys):
     arguments = "--case T1 T2 --provider paddle_ops --index int32 int64 --markdown --forward"
-    assert command_line.main([*arguments.split(), "--repeat", "1", "--dtype", "bfloat16"]) == 0
+    more = "--repeat 1 --threads 1 --dtype bfloat16"
+    assert command_line.main([*arguments.split(), *more.split()]) == 0
     columns = titles(capsys.readouterr().out.splitlines()[0])
     assert columns[3] == "paddle_ops/int32 ms"
     assert columns[6:] == ["paddle_ops/int64 ms", "paddle_ops/int64 / paddle_ops/int32"]
 
 
-@pytest.mark.parametrize("arguments", ["--case S12", "--threads 0", "--offsets huge"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--case S12",
+        "--threads 0",
+        "--offsets huge",
+        "--case T1 --op sigmoid_cross_entropy_with_logits",
+        "--case T1 --provider paddle --dtype float16",
+    ],
+)
 def test_mistakes_in_arguments_are_told(arguments, capsys):
     with pytest.raises(SystemExit):
         command_line.main(arguments.split())

@@ -13,7 +13,11 @@ from tqdm import tqdm
 
 from tools.perf import cases, table
 from tools.perf.measure import Measurement, Settings, measure
+from tools.perf.provider import Provider
 from tools.perf.providers import BY_INDEX, PROVIDERS, Paddle, PaddleOps
+
+# Chosen by --index, not by --provider.
+_FORCED = tuple(name for name in BY_INDEX.values() if name != PaddleOps.name)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,7 +29,14 @@ def parser() -> argparse.ArgumentParser:
     )
     add = root.add_argument
     add("--op", choices=cases.OPS, help="only the cases of one operator")
-    add("--case", nargs="+", metavar="NAME", choices=tuple(cases.CASES), help="S1 to E2, B1, B2")
+    huge = ", ".join(name for name, case in cases.CASES.items() if case.huge)
+    add(
+        "--case",
+        nargs="+",
+        metavar="NAME",
+        choices=tuple(cases.CASES),
+        help=f"of {', '.join(cases.CASES)}; default: all but {huge}",
+    )
     add(
         "--provider",
         nargs="+",
@@ -57,9 +68,6 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
-_FORCED = tuple(name for name in BY_INDEX.values() if name != PaddleOps.name)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print the table, and return the exit status."""
     root = parser()
@@ -68,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         root.error("--threads and --repeat must be at least 1")
     chosen = _cases(options)
     providers = _providers(options, root)
+    if not any(_can(provider, case, options.dtype) for provider in providers for case in chosen):
+        root.error("none of these providers can compute any of these cases")
     measurements = _measure(options, chosen, providers)
     style = table.MARKDOWN if options.markdown else table.TEXT
     show = table.seed_table if options.seed_table else table.render
@@ -88,7 +98,7 @@ def _cases(options: argparse.Namespace) -> list[cases.Case]:
     return [cases.CASES[name] for name in names if options.op in (None, cases.CASES[name].op)]
 
 
-def _providers(options: argparse.Namespace, root: argparse.ArgumentParser) -> list[type]:
+def _providers(options: argparse.Namespace, root: argparse.ArgumentParser) -> list[type[Provider]]:
     """Return the providers that the arguments name, in the registry's order."""
     if options.provider:
         names = set(options.provider)
@@ -105,8 +115,12 @@ def _providers(options: argparse.Namespace, root: argparse.ArgumentParser) -> li
     return chosen
 
 
+def _can(provider: type[Provider], case: cases.Case, dtype: str) -> bool:
+    return any(provider.supports(case, direction, dtype) for direction in cases.DIRECTIONS)
+
+
 def _measure(
-    options: argparse.Namespace, chosen: list[cases.Case], providers: list[type]
+    options: argparse.Namespace, chosen: list[cases.Case], providers: list[type[Provider]]
 ) -> list[Measurement]:
     """Measure all cases behind a progress bar."""
     directions = (cases.FORWARD,) if options.forward else cases.DIRECTIONS

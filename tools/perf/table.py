@@ -29,7 +29,10 @@ def render(measurements: Sequence[Measurement], style: str = TEXT) -> str:
     headers = ["case", "offsets", "direction", f"{base} ms", "GFLOP/s", "GB/s"]
     for name in names[1:]:
         headers += [f"{name} ms", f"{name} / {base}"]
-    return _tabulate([_row(m, names) for m in measurements], headers, style) + footer(measurements)
+    note = "Times: median (20th to 80th percentile). Ratios: median of the pairs of each round."
+    return _tabulate([_row(m, names) for m in measurements], headers, style) + footer(
+        measurements, note
+    )
 
 
 def seed_table(measurements: Sequence[Measurement], style: str = TEXT) -> str:
@@ -60,8 +63,8 @@ def seed_table(measurements: Sequence[Measurement], style: str = TEXT) -> str:
                 for n in others
             ]
         rows.append(row)
-    note = "\nBackward is the difference of forward+backward and forward.\n"
-    return _tabulate(rows, headers, style) + note + footer(measurements)
+    note = "Seconds: medians. Backward: forward+backward less forward. Ratios: of these numbers."
+    return _tabulate(rows, headers, style) + footer(measurements, note)
 
 
 def to_json(measurements: Sequence[Measurement]) -> dict[str, Any]:
@@ -73,21 +76,14 @@ def to_json(measurements: Sequence[Measurement]) -> dict[str, Any]:
     }
 
 
-def footer(measurements: Sequence[Measurement]) -> str:
-    """Return what the numbers depend on, and what they mean."""
-    facts = "\n".join(f"{key}: {value}" for key, value in environment(measurements).items())
-    notes = [
-        "Times are medians (20th to 80th percentile); ratios are medians of interleaved pairs."
-    ]
-    notes += [
-        f"{m.case.name} {m.direction}: no reference at this size, not checked."
-        for m in measurements
-        if not m.checked
-    ]
-    notes += [
-        f"{m.case.name} {m.direction}: {text}" for m in measurements for text in m.failures.values()
-    ]
-    return "\n" + "\n".join(notes) + "\n" + facts + "\n"
+def footer(measurements: Sequence[Measurement], note: str) -> str:
+    """Return what the numbers mean and what they depend on, and what went wrong."""
+    lines = ["", note]
+    for m in measurements:
+        unchecked = [] if m.checked else ["not checked: no reference of this size"]
+        lines += [f"{m.case.name} {m.direction}: {t}" for t in (*unchecked, *m.failures.values())]
+    lines += [f"{key}: {value}" for key, value in environment(measurements).items()]
+    return "\n".join(lines) + "\n"
 
 
 def environment(measurements: Sequence[Measurement]) -> dict[str, str]:
