@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import paddle
 
 from .. import _check
+from .._run import unified
 from .sigmoid_cross_entropy_with_logits import (
     FLOATING,
     HALF,
@@ -21,6 +22,7 @@ _OP = "binary_cross_entropy_with_logits"
 REDUCTIONS = ("none", "mean", "sum")
 
 
+@unified
 def binary_cross_entropy_with_logits(
     logit: Tensor,
     label: Tensor,

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import paddle
 
 from .. import _check
-from .._run import run
+from .._run import run, unified
 
 _OP = "deform_conv2d"
 _HALF = ("float16", "bfloat16")
 _FLOATING = ("float32", "float64", *_HALF)
 
 
+@unified
 def deform_conv2d(
     x: paddle.Tensor,
     offset: paddle.Tensor,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import paddle
 
 from .. import _check
-from .._run import run
+from .._run import run, unified
 
 if TYPE_CHECKING:
     from paddle import Tensor
@@ -19,6 +19,7 @@ FLOATING = ("float32", "float64", *HALF)
 LABELS = (*FLOATING, "bool", "uint8", "int8", "int16", "int32", "int64")
 
 
+@unified
 def sigmoid_cross_entropy_with_logits(
     x: Tensor,
     label: Tensor,

@@ -1,0 +1,1 @@
+"""Tools for developing the package; they are not part of what is installed."""
