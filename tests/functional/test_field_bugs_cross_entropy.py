@@ -134,7 +134,9 @@ def test_a5_infinite_logits(form):
     loss, grad = _cross_entropy(x, label, **more)
     assert loss.tolist() == [0, inf, 0, inf, inf, inf]
     assert grad.tolist() == [0, 1, 0, -1, 0.5, -0.5]
-    loss, grad = _cross_entropy([np.nan], [1], **({} if form is None else {**more, "pos_weight": [1]}))
+    loss, grad = _cross_entropy(
+        [np.nan], [1], **({} if form is None else {**more, "pos_weight": [1]})
+    )
     assert np.isnan(loss).all() and np.isnan(grad).all()
 
 

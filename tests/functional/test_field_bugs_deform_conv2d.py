@@ -199,9 +199,7 @@ def test_a15_an_image_far_into_a_large_batch_is_computed_like_the_first():
         n: np.repeat(a, case.x[0], axis=0) if n in ("x", "offset", "mask") else a
         for n, a in one.items()
     }
-    (out,), grads = evaluate(
-        "dygraph", function_of(attrs), [repeated[n] for n in NAMES], [0, 1, 4]
-    )
+    (out,), grads = evaluate("dygraph", function_of(attrs), [repeated[n] for n in NAMES], [0, 1, 4])
     (single,), single_grads = evaluate(
         "dygraph", function_of(attrs), [one[n] for n in NAMES], [0, 1, 4]
     )
