@@ -107,4 +107,7 @@ def _expanded(pos_weight: Tensor | None, x: Tensor, label: Tensor) -> Tensor:
     if _check.dtype_name(pos_weight) in HALF:
         # Paddle's CPU does not expand half types; the operator takes wider weights, too.
         pos_weight = pos_weight.astype("float32")
+    if -1 in shape:
+        # Where sizes are unknown the gradient of Paddle 2.6's expand_as is 0.
+        return pos_weight + paddle.zeros_like(x, dtype=pos_weight.dtype)
     return pos_weight.expand_as(x)
