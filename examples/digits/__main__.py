@@ -22,7 +22,7 @@ _FULL, _QUICK = (32_000, 2_000), (6_000, 600)
 def main() -> int:
     """Run the demonstration; return the exit code."""
     arguments = _parse()
-    warnings.filterwarnings("ignore", message="No ccache found|When training, we now always")
+    warnings.filterwarnings("ignore", message="When training, we now always")
     started = time.time()
     print(f"Compiling the operators, or finding them compiled (Paddle {paddle.__version__}) ...")
     compile_operators()

@@ -39,7 +39,7 @@ def train(network: Network, scenes: Scenes, title: str) -> list[float]:
     criterion = paddle_ops.nn.BCEWithLogitsLoss()
     losses = []
     network.train()
-    with tqdm(total=steps * BATCH, desc=title, unit="scene") as bar:
+    with tqdm(total=steps * BATCH, desc=title, unit="scene", mininterval=1) as bar:
         for start in range(0, steps * BATCH, BATCH):
             logits = network(as_input(scenes.images[start : start + BATCH]))
             loss = criterion(logits, paddle.to_tensor(scenes.labels[start : start + BATCH]))
