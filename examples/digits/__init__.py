@@ -1,7 +1,7 @@
 """Which digits are there? A small network with deformable convolutions learns to tell.
 
-    make demo                     # makes the environment first
-    make demo DEMO_ARGS=--quick   # well under a minute of training, for CI
+    make demo                     # makes the environment first; minutes on two cores
+    make demo DEMO_ARGS=--quick   # less than a minute of training, for CI
 
 The program compiles the operators through paddle.utils.cpp_extension.load, composes scenes of
 scikit-learn's handwritten digits, each placed, scaled, rotated and sheared at random, and trains
@@ -17,8 +17,9 @@ way. Their scores on scenes of digits that neither has seen are printed side by 
 shows where the deformable layers sample. Both networks are only a few layers deep on purpose: a
 plain network needs depth to cover a large digit, a deformable one can spread its taps.
 
-Scores depend on the seed alone, not on the number of threads. By default Paddle's own operators
-use one thread and those of paddle_ops all cores, so the two training times are no measurement.
+The seed decides everything but the last digits of a sum, which another processor may round
+otherwise. By default Paddle's own operators use one thread and those of paddle_ops all cores: the
+scores do not depend on that, but the speeds in the progress bars are no measurement.
 
 The exit code is 1 if the loss did not fall or the scores are no better than chance.
 """

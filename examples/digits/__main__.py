@@ -49,7 +49,7 @@ def main() -> int:
 def compile_operators() -> None:
     """Compile the operators just in time; a later run finds them in Paddle's cache."""
     cpp_extension.load(
-        name="paddle_ops_jit",
+        name="paddle_ops_digits",
         sources=paddle_ops.jit.sources(),
         extra_cxx_cflags=paddle_ops.jit.cxx_flags(),
         extra_ldflags=paddle_ops.jit.link_flags(),

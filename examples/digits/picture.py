@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import paddle
+from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 
 from .model import STEP, Network
 from .scenes import CLASSES, HEIGHT, WIDTH, Scenes
 from .train import BATCH, Scores, as_input
 
 _SHOWN = 3  # scenes
+_COLOURS = "coolwarm"  # white is a mask of 1
 _BLUE, _ORANGE, _PLACE = "#1f77b4", "#ff7f0e", "#39ff14"
 _GRID = np.stack(np.meshgrid([-1, 0, 1], [-1, 0, 1], indexing="ij"), axis=-1).reshape(-1, 2)
 
@@ -29,7 +33,7 @@ def draw(
     heading: str,
 ) -> None:
     """Write the picture; curves and scores are those of the deformable network and its twin."""
-    figure = Figure(figsize=(15, 12.5), layout="constrained")
+    figure = Figure(figsize=(15, 11.5), layout="constrained")
     figure.suptitle(heading, fontsize=15)
     maps, bottom = figure.subfigures(2, 1, height_ratios=[2.1, 1])
     axes = maps.subplots(2, _SHOWN, sharex=True, sharey=True)
@@ -57,18 +61,10 @@ def _draw_taps(axes: np.ndarray, network: Network, scenes: Scenes) -> None:
             ax.imshow(scenes.images[column, 0], cmap="gray", vmin=0, vmax=400)
             for digit in np.flatnonzero(scenes.labels[column]):
                 place = np.unravel_index(evidence[column, digit].argmax(), evidence.shape[2:])
-                shift = offset.numpy()[(column, slice(None), *place)].reshape(-1, 2)
-                _draw_place(ax, np.array(place), shift, mask.numpy()[(column, slice(None), *place)])
-                ax.annotate(
-                    str(digit),
-                    place[::-1] * np.array(STEP),
-                    (5, 5),
-                    textcoords="offset points",
-                    color=_PLACE,
-                    fontsize=13,
-                    weight="bold",
-                )
-            ax.set(xlim=(-4, WIDTH + 3), ylim=(HEIGHT + 3, -4))
+                here = (column, slice(None), *place)
+                shift = offset[here].numpy().reshape(-1, 2)
+                _draw_place(ax, np.array(place), shift, mask[here].numpy(), str(digit))
+            ax.set(xlim=(-4, WIDTH + 3), ylim=(HEIGHT + 3, -4), facecolor="#202020")
             if column == 0:
                 ax.set_ylabel(f"{('first', 'second')[row]} deformable layer\ny / pixels")
             if row == 0:
@@ -77,8 +73,11 @@ def _draw_taps(axes: np.ndarray, network: Network, scenes: Scenes) -> None:
                 ax.set_xlabel("x / pixels")
 
 
-def _draw_place(ax: Axes, place: np.ndarray, shift: np.ndarray, mask: np.ndarray) -> None:
+def _draw_place(
+    ax: Axes, place: np.ndarray, shift: np.ndarray, mask: np.ndarray, name: str
+) -> None:
     """Draw the nine taps of one output position, and the grid that they left."""
+    centre = place[::-1] * STEP
     grid = (place + _GRID) * STEP
     taps = grid + shift * STEP
     for start, end in zip(grid, taps):
@@ -89,14 +88,25 @@ def _draw_place(ax: Axes, place: np.ndarray, shift: np.ndarray, mask: np.ndarray
         taps[:, 0],
         s=42,
         c=mask,
-        cmap="plasma",
+        cmap=_COLOURS,
         vmin=0,
         vmax=2,
         edgecolors="black",
         linewidths=0.5,
         zorder=3,
     )
-    ax.plot(*(place[::-1] * STEP), "+", color=_PLACE, markersize=11, markeredgewidth=2, zorder=4)
+    ax.annotate(
+        name,
+        centre,
+        (7, 6),
+        textcoords="offset points",
+        color=_PLACE,
+        fontsize=13,
+        weight="bold",
+        path_effects=[withStroke(linewidth=3, foreground="black")],
+        zorder=5,
+    )
+    ax.plot(*centre, "+", color=_PLACE, markersize=11, markeredgewidth=2, zorder=4)
 
 
 def _caption(label: np.ndarray, logits: np.ndarray) -> str:
@@ -104,9 +114,9 @@ def _caption(label: np.ndarray, logits: np.ndarray) -> str:
     return f"contains {there}; network says {seen}"
 
 
-def _add_keys(figure, axes: np.ndarray) -> None:
+def _add_keys(figure: SubFigure, axes: np.ndarray) -> None:
     """Explain colours and markers."""
-    colours = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(0, 2), "plasma")
+    colours = ScalarMappable(Normalize(0, 2), _COLOURS)
     figure.colorbar(colours, ax=axes, shrink=0.8, label="mask of the tap (1: plain convolution)")
     dot = {"linestyle": "none", "marker": "o", "markeredgecolor": "black"}
     figure.legend(
@@ -124,7 +134,7 @@ def _add_keys(figure, axes: np.ndarray) -> None:
             Line2D(
                 [],
                 [],
-                markerfacecolor=matplotlib.colormaps["plasma"](0.5),
+                markerfacecolor=colormaps[_COLOURS](0.8),
                 **dot,
                 label="where a tap samples",
             ),
@@ -159,20 +169,13 @@ def _draw_curves(ax: Axes, curves: dict[str, list[float]]) -> None:
 
 
 def _draw_scores(ax: Axes, scores: dict[str, Scores]) -> None:
+    """Show how well each digit is found: points, for the axis does not start at 0."""
     digits = np.arange(CLASSES)
-    for (name, result), colour, side in zip(scores.items(), (_ORANGE, _BLUE), (-0.2, 0.2)):
-        mean = result.precision.mean()
-        ax.bar(
-            digits + side, result.precision, 0.4, color=colour, label=f"{name} (mean {mean:.3f})"
-        )
-    low = min(result.precision.min() for result in scores.values())
-    ax.set(
-        xlabel="digit",
-        ylabel="average precision",
-        xticks=digits,
-        ylim=(max(0.0, np.floor(low * 10 - 1) / 10), 1.0),
-        title="Test scenes, digit by digit",
-    )
+    ax.vlines(digits, *(result.precision for result in scores.values()), color="lightgray")
+    for (name, result), colour in zip(scores.items(), (_ORANGE, _BLUE)):
+        mean = f"{name} (mean {result.precision.mean():.3f})"
+        ax.plot(digits, result.precision, "o", color=colour, markersize=9, label=mean)
+    ax.set(xlabel="digit", ylabel="average precision", xticks=digits)
+    ax.set_title("Test scenes, digit by digit")
     ax.grid(alpha=0.3, axis="y")
-    ax.set_axisbelow(True)
-    ax.legend(loc="lower right")
+    ax.legend()

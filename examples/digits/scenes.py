@@ -60,10 +60,10 @@ def compose(digits: Digits, count: int, rng: np.random.Generator) -> Scenes:
 
 def _distortion(rng: np.random.Generator) -> tuple[np.ndarray, float]:
     """Return a random map from a digit's (row, column) to the scene's, and the digit's radius."""
-    scale = np.exp(rng.uniform(np.log(1.2), np.log(2.8)))
-    angle = np.deg2rad(rng.uniform(-50, 50))
+    scale = np.exp(rng.uniform(np.log(1.2), np.log(3.0)))
+    angle = np.deg2rad(rng.uniform(-60, 60))
     rotation = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-    shear = np.array([[1.0, 0.0], [rng.uniform(-0.3, 0.3), 1.0]])
+    shear = np.array([[1.0, 0.0], [rng.uniform(-0.5, 0.5), 1.0]])
     return scale * rotation @ shear, scale * _SIDE / 2
 
 
