@@ -110,10 +110,16 @@ void backward(const py::object& grad_out, const py::object& x, const py::object&
   run(Direction::kBackward, &p);
 }
 
-bool shape_fits_int32(int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kh, int64_t kw,
-                      int64_t oh, int64_t ow, int64_t groups, int64_t deformable_groups) {
+// Sizes by the names of DeformConv2dShape; those that are not given are 1, paddings 0.
+bool shape_fits_int32(const py::kwargs& sizes) {
+  const auto size = [&](const char* name, int64_t otherwise) {
+    return sizes.contains(name) ? sizes[name].cast<int64_t>() : otherwise;
+  };
   return deform_conv2d_fits_int32(
-      {n, c, h, w, o, kh, kw, oh, ow, 1, 1, 0, 0, 1, 1, groups, deformable_groups});
+      {size("n", 1), size("c", 1), size("h", 1), size("w", 1), size("o", 1), size("kh", 1),
+       size("kw", 1), size("oh", 1), size("ow", 1), size("stride_h", 1), size("stride_w", 1),
+       size("pad_top", 0), size("pad_left", 0), size("dilation_h", 1), size("dilation_w", 1),
+       size("groups", 1), size("deformable_groups", 1)});
 }
 
 int64_t workspace_bytes(bool backward_too, const Sizes& x, const Sizes& weight, int64_t oh,
@@ -163,9 +169,7 @@ void bind_deform_conv2d(py::module_& m) {
         arg("paddings") = Sizes{0, 0, 0, 0}, arg("dilations") = Sizes{1, 1},
         arg("deformable_groups") = 1, arg("groups") = 1, arg("boundary_grad") = "paddle",
         arg("num_threads") = 0, arg("index_bits") = 0);
-  m.def("deform_conv2d_fits_int32", &shape_fits_int32, "Whether the 32-bit index path is taken.",
-        arg("n"), arg("c"), arg("h"), arg("w"), arg("o"), arg("kh"), arg("kw"), arg("oh"),
-        arg("ow"), arg("groups") = 1, arg("deformable_groups") = 1);
+  m.def("deform_conv2d_fits_int32", &shape_fits_int32, "Whether the 32-bit index path is taken.");
   m.def("deform_conv2d_workspace_bytes", &workspace_bytes, "Scratch memory of one call, fp32.",
         arg("backward"), arg("x"), arg("weight"), arg("oh"), arg("ow"),
         arg("strides") = Sizes{1, 1}, arg("deformable_groups") = 1, arg("groups") = 1,

@@ -191,7 +191,9 @@ def test_infinite_pixels_outside_the_reach_of_a_position(channels):
     clean = {n: a.copy() for n, a in data.items()}
     data["x"][1] = INF
     arrays = [data[n] for n in NAMES]
-    (out,), grads = evaluate("dygraph", function_of(attrs), arrays, [0, 1, 4], [cotangent(clean, attrs)])
+    (out,), grads = evaluate(
+        "dygraph", function_of(attrs), arrays, [0, 1, 4], [cotangent(clean, attrs)]
+    )
     right, out_right = expected(clean, attrs, cotangent(clean, attrs))
     assert_close(out[:1], out_right[:1], "out")
     for name in ("x", "offset", "mask"):

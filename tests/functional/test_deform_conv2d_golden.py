@@ -62,7 +62,10 @@ def test_float64_output_and_gradients(name):
 @pytest.mark.parametrize("name", WITH_GRADIENTS)
 def test_float32_output_and_gradients(name):
     """fp32 inputs: against the reference on the rounded inputs."""
-    case = {k: v.astype(np.float32) if isinstance(v, np.ndarray) else v for k, v in PUBLISHED[name].items()}
+    case = {
+        k: v.astype(np.float32) if isinstance(v, np.ndarray) else v
+        for k, v in PUBLISHED[name].items()
+    }
     grad_out = np.ones(case["published_out"].shape)
     computed, expected = _operator(case, np.float32, grad_out), _reference(case, grad_out)
     for key, value in expected.items():
@@ -183,7 +186,9 @@ def _layer(x, offset_weight, offset_bias, weight, modulated, padding, rule="padd
     arrays = dict(x=x, offset_weight=offset_weight, offset_bias=offset_bias, weight=weight)
     t = {k: tensor(np.asarray(v, np.float64), stop_gradient=False) for k, v in arrays.items()}
     conv = paddle.nn.functional.conv2d(t["x"], t["offset_weight"], t["offset_bias"], 1, padding)
-    offset, mask = (conv[:, :8], paddle.nn.functional.sigmoid(conv[:, 8:])) if modulated else (conv, None)
+    offset, mask = (
+        (conv[:, :8], paddle.nn.functional.sigmoid(conv[:, 8:])) if modulated else (conv, None)
+    )
     attrs = {"padding": padding, "boundary_grad": rule}
     out = function_of(attrs)(t["x"], offset, t["weight"], None, mask)
     out.sum().backward()

@@ -10,8 +10,9 @@ import unittest
 import numpy as np
 from deform_cases import Case
 from op_test import OpTest, convert_float_to_uint16, convert_uint16_to_float
-from paddle_ops import deform_conv2d
 from reference import deform_conv2d as reference
+
+from paddle_ops import deform_conv2d
 
 
 def deform_conv2d_wrapper(

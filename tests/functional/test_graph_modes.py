@@ -6,7 +6,7 @@ import child
 import numpy as np
 import paddle
 import pytest
-from deform_cases import CASES, NAMES, Case, cotangent, expected, function_of, judge
+from deform_cases import NAMES, Case, cotangent, expected, function_of, judge
 from modes import MODES, evaluate, static_guard, tensor
 from numeric import assert_close
 from paddle.base import core
@@ -37,7 +37,8 @@ def test_mask_and_bias(mode, variant, rule):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    "wanted", [(), ("x",), ("offset",), ("weight",), ("bias",), ("mask",), ("x", "mask"), NAMES[1:4]]
+    "wanted",
+    [(), ("x",), ("offset",), ("weight",), ("bias",), ("mask",), ("x", "mask"), NAMES[1:4]],
 )
 def test_some_gradients(mode, wanted):
     judge(FULL.arrays(np.float32), FULL.attrs(), wanted=wanted, mode=mode)

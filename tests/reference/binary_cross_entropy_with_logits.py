@@ -1,6 +1,6 @@
 """BCE with logits as PyTorch and paddle.nn.functional define it, in float64, on whole arrays.
 
-    loss = weight * ((1-y)*x + l*softplus(-x)),  l = 1 + (pos_weight - 1)*y,  then the reduction
+loss = weight * ((1-y)*x + l*softplus(-x)),  l = 1 + (pos_weight - 1)*y,  then the reduction
 """
 
 import numpy as np
@@ -16,7 +16,9 @@ def _parts(logit, label, pos_weight):
 
 
 def _reduce(loss, reduction):
-    return {"none": loss, "sum": loss.sum(), "mean": loss.mean() if loss.size else np.nan}[reduction]
+    return {"none": loss, "sum": loss.sum(), "mean": loss.mean() if loss.size else np.nan}[
+        reduction
+    ]
 
 
 def forward(logit, label, weight=None, reduction="mean", pos_weight=None):
@@ -37,7 +39,9 @@ def backward(grad_out, logit, label, weight=None, reduction="mean", pos_weight=N
     return {
         "logit": grad * w * unweighted.slope(),
         "label": grad * w * (-x + extra * softplus),
-        "weight": None if weight is None else _sum_to(grad * unweighted.forward(), np.shape(weight)),
+        "weight": None
+        if weight is None
+        else _sum_to(grad * unweighted.forward(), np.shape(weight)),
         "pos_weight": None
         if pos_weight is None
         else _sum_to(grad * w * y * softplus, np.shape(pos_weight)),

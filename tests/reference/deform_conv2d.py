@@ -177,7 +177,9 @@ def backward(
         for c in channels:
             outputs, k = s.outputs_of(c)
             value = tap.read(x[:, c], 2)
-            grad_weight[outputs, k, i, j] += np.einsum("nohw,nhw->o", grad_out[:, outputs], value * m)
+            grad_weight[outputs, k, i, j] += np.einsum(
+                "nohw,nhw->o", grad_out[:, outputs], value * m
+            )
             # gradient of (mask * sample), the unfolded column of this channel and tap
             grad_column = np.einsum("o,nohw->nhw", weight[outputs, k, i, j], grad_out[:, outputs])
             tap.scatter(grad_column * m, grad_x[:, c])

@@ -125,6 +125,8 @@ class Reference:
 
 def _sum_to(array, shape):
     """Sums a broadcast array back to `shape`."""
-    array = array.sum(axis=tuple(range(array.ndim - len(shape)))) if array.ndim > len(shape) else array
+    array = (
+        array.sum(axis=tuple(range(array.ndim - len(shape)))) if array.ndim > len(shape) else array
+    )
     axes = tuple(i for i, s in enumerate(shape) if s == 1 and array.shape[i] != 1)
     return array.sum(axis=axes, keepdims=True) if axes else array
