@@ -62,8 +62,8 @@ def _draw_taps(axes: np.ndarray, network: Network, scenes: Scenes) -> None:
             for digit in np.flatnonzero(scenes.labels[column]):
                 place = np.unravel_index(evidence[column, digit].argmax(), evidence.shape[2:])
                 here = (column, slice(None), *place)
-                shift = offset[here].numpy().reshape(-1, 2)
-                _draw_place(ax, np.array(place), shift, mask[here].numpy(), str(digit))
+                shift = offset.numpy()[here].reshape(-1, 2)
+                _draw_place(ax, np.array(place), shift, mask.numpy()[here], str(digit))
             ax.set(xlim=(-4, WIDTH + 3), ylim=(HEIGHT + 3, -4), facecolor="#202020")
             if column == 0:
                 ax.set_ylabel(f"{('first', 'second')[row]} deformable layer\ny / pixels")
