@@ -72,6 +72,8 @@ def sigmoid_cross_entropy_with_logits(
         >>> loss = sigmoid_cross_entropy_with_logits(x, label)
         >>> print([round(v, 4) for v in loss.tolist()])
         [0.6931, 0.1269, 0.0]
+
+    Source: the operator of the same name in Paddle (2.6 for the form "log1p", 3.0 for "softplus").
     """
     _check.tensor(_OP, "x", x)
     _check.tensor(_OP, "label", label)
