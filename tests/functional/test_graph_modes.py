@@ -255,16 +255,22 @@ def test_frozen_layer_and_layer_under_no_grad():
 
 
 def test_mistakes_in_every_mode_are_python_errors():
-    """The process goes on after each of them."""
+    """The process goes on after each of them.
+
+    SOT wraps what a traced call raises in an InnerError with the message inside: it does so to
+    Paddle's own conv2d, in 2.6.2 and in 3.3.1, and an operator cannot prevent it.
+    """
     printed = child.run(
         """
 import paddle, paddle_ops
+from paddle.jit.sot.utils.exceptions import InnerError
 from paddle_ops import deform_conv2d
-def attempt(call):
+def attempt(call, wrapped=()):
     try:
         call()
-    except (ValueError, TypeError) as error:
-        assert "deform_conv2d" in str(error) or "DeformConv2D" in str(error), error
+    except (ValueError, TypeError, *wrapped) as error:
+        text = str(error)
+        assert "deform_conv2d: " in text and "expected" in text and "got" in text, text
         print("refused", flush=True)
 def declare(name, *shape):
     return paddle.static.data(name, list(shape), "float32")
@@ -289,9 +295,9 @@ mistakes = [stride_zero, groups_zero, not_a_divisor, exchanged, stride_text, rul
 shapes = ([2, 1, 4, 5], [2, 2, 4, 5], [1, 1, 1, 1])
 for mistake in mistakes:
     attempt(lambda: mistake(*[paddle.zeros(s) for s in shapes]))
-    for full_graph in (True, False):
+    for full_graph, wrapped in ((True, ()), (False, (InnerError,))):
         traced = paddle.jit.to_static(mistake, full_graph=full_graph)
-        attempt(lambda: traced(*[paddle.zeros(s) for s in shapes]))
+        attempt(lambda: traced(*[paddle.zeros(s) for s in shapes]), wrapped)
 paddle.enable_static()
 for i, mistake in enumerate(mistakes):
     for unknown in (False, True):
