@@ -38,6 +38,9 @@ def function_of(attrs):
     """The operator as a function of the tensors in the order of NAMES."""
     from paddle_ops import sigmoid_cross_entropy_with_logits
 
+    # Always the same keys: Paddle 2.6's SOT looks for those of an earlier function of this text.
+    attrs = {"normalize": False, "ignore_index": -100, "pos_weight_form": "log1p", **attrs}
+
     def function(x, label, pos_weight):
         return sigmoid_cross_entropy_with_logits(x, label, pos_weight, **attrs)
 

@@ -1,6 +1,7 @@
 #pragma once
-// What every binding needs: tensors as the kernels see them, one wording for a caller's mistake, and
-// no exception that Paddle does not know. Kernels never throw; bindings do, through this header.
+// What every binding needs: tensors as the kernels see them, one wording for a caller's mistake,
+// and no exception that Paddle does not know. Kernels never throw; bindings do, through this
+// header.
 
 // Python.h and everything behind it is not needed here, and halves the compile time by its absence.
 #ifndef PADDLE_NO_PYTHON
@@ -45,8 +46,8 @@ inline std::string to_text(const Shape& shape) {
   return out.str();
 }
 
-// Runs a kernel function's body. Paddle aborts the process on exceptions other than its own, and its
-// own derive from std::exception directly, so catching the standard families lets them through.
+// Runs a kernel function's body. Paddle aborts the process on exceptions other than its own, and
+// its own derive from std::exception directly, so catching the standard families lets them through.
 template <typename Body>
 auto guarded(const char* op, const Body& body) -> decltype(body()) {
   try {

@@ -56,10 +56,10 @@ class DeformConv2dBackward {
   }
 
  private:
-  using Plan = Sample<acc_t, index_t>;
-  using Tile = PixelTile<acc_t, index_t>;
+  static constexpr int64_t kTile = 144;  // output pixels
+  using Plan = TapPlan<acc_t, index_t, kTile>;
+  using Tile = PixelTile<index_t, kTile>;
   using Slab = ChannelBlock;
-  static constexpr int64_t kTile = kMaxTile;    // output pixels
   static constexpr int64_t kSlabColumns = 288;  // channels times taps of one slab, about
   static constexpr int64_t kWave = 64;          // slabs whose partial sums exist at a time
   static constexpr int64_t kWantedItems = 16;   // units of work, for threads to share
@@ -112,10 +112,11 @@ class DeformConv2dBackward {
   }
 
   void take_scratch(int thread, Arena* arena) {
-    const int64_t pixels = (pack_ * s_.image_pixels() + 1) * most_padded_;
+    // Beyond the images: the zero pixel, and what whole vectors of pixels read past the end.
+    const int64_t pixels = (pack_ * s_.image_pixels() + kFullLanes<acc_t>)*most_padded_;
     const Scratch scratch{arena->take<acc_t>(pixels),
                           arena->take<acc_t>(want_x_ ? pixels : 0),
-                          arena->take<Plan>(s_.taps() * kMaxTile),
+                          arena->take<Plan>(s_.taps()),
                           arena->take<acc_t>(outputs() * kTile),
                           arena->take<acc_t>(kTile * columns()),
                           arena->take<acc_t>(want_weight_ ? kTile * columns() : 0),
@@ -127,7 +128,8 @@ class DeformConv2dBackward {
     if (want_weight_) std::fill_n(weight_sum_, slots_ * slabs * weight_sum_size(), 0.0);
     parallel_for(threads_, threads_, [&](int64_t i, int) { clear_padding(scratch_[i]); });
     if (want_x_ || want_offset_) {
-      parallel_for(slabs, threads_, [&](int64_t i, int) { pack_weights(i); });
+      parallel_for(slabs, threads_,
+                   [&](int64_t i, int thread) { pack_weights(i, scratch_[thread].grad_column); });
     }
     for (int64_t n = 0; n < s_.n; n += batch_) {
       const int64_t images = std::min(batch_, s_.n - n);
@@ -142,7 +144,9 @@ class DeformConv2dBackward {
       if (want_offset_) reduce_offsets(slabs, n, images);
     }
     if (want_weight_) {
-      parallel_for(slabs, threads_, [&](int64_t i, int) { store_weight(i, slabs); });
+      parallel_for(slabs, threads_, [&](int64_t i, int thread) {
+        store_weight(i, slabs, scratch_[thread].grad_column);
+      });
     }
   }
 
@@ -153,27 +157,26 @@ class DeformConv2dBackward {
   }
 
   // packed[panel of (tap, channel)][output][2 vectors]: the B of grad_column = grad_out^T weight
-  void pack_weights(int64_t i) {
+  void pack_weights(int64_t i, acc_t* row) {
     const Slab& slab = slabs_[i];
     acc_t* packed = packed_ + i * packed_size();
     std::fill_n(packed, packed_size(), acc_t(0));
-    for_each_weight_row(slab, [&](int64_t o, int64_t c, int64_t from) {
+    for (int64_t o = 0; o < s_.group_out(); ++o) {
+      load_row(row, p_.weight, weight_row(slab, o), slab.count * s_.taps());
       for (int64_t t = 0; t < s_.taps(); ++t) {
-        const int64_t column = t * slab.padded + c;
-        acc_t* to = packed + (column / kPanelLanes * s_.group_out() + o) * kPanelLanes;
-        load_row(to + column % kPanelLanes, p_.weight, from + t, 1);
+        for (int64_t c = 0; c < slab.count; ++c) {
+          const int64_t column = t * slab.padded + c;
+          packed[(column / kPanelLanes * s_.group_out() + o) * kPanelLanes + column % kPanelLanes] =
+              row[c * s_.taps() + t];
+        }
       }
-    });
+    }
   }
 
-  // body(output, channel of the slab, place of its first tap in weight)
-  template <typename Body>
-  void for_each_weight_row(const Slab& slab, const Body& body) const {
+  // Where the slab's channels begin in weight, for one output of its group.
+  int64_t weight_row(const Slab& slab, int64_t o) const {
     const int64_t channel = slab.first - slab.group * s_.group_in();
-    for (int64_t o = 0; o < s_.group_out(); ++o) {
-      const int64_t row = (slab.group * s_.group_out() + o) * s_.group_in() + channel;
-      for (int64_t c = 0; c < slab.count; ++c) body(o, c, (row + c) * s_.taps());
-    }
+    return ((slab.group * s_.group_out() + o) * s_.group_in() + channel) * s_.taps();
   }
 
   // Images [first, first + images) of the batch that starts at image n.
@@ -181,10 +184,12 @@ class DeformConv2dBackward {
                   int64_t first, int64_t images) {
     const Slab& slab = slabs_[slab_number];
     const int64_t pixels = images * s_.image_pixels();
-    for (int64_t i = 0; i < images; ++i) {
-      to_channels_last(s_, p_.x, n + first + i, slab,
-                       scratch.pixels + i * s_.image_pixels() * slab.padded);
-    }
+    with_lanes<acc_t>(slab.lanes, [&](auto lanes) {
+      for (int64_t i = 0; i < images; ++i) {
+        to_channels_last<decltype(lanes)::value>(
+            s_, p_.x, n + first + i, slab, scratch.pixels + i * s_.image_pixels() * slab.padded);
+      }
+    });
     std::fill_n(scratch.pixels + pixels * slab.padded, slab.padded, acc_t(0));
     if (want_x_) std::fill_n(scratch.grad_pixels, (pixels + 1) * slab.padded, acc_t(0));
     // Tiles never cut an image at a place that depends on the images before it: what an image gets
@@ -204,10 +209,14 @@ class DeformConv2dBackward {
                  weight_sum_ + sum * weight_sum_size());
       }
     }
-    for (int64_t i = 0; want_x_ && i < images; ++i) {
-      from_channels_last(s_, scratch.grad_pixels + i * s_.image_pixels() * slab.padded,
-                         n + first + i, slab, p_.grad_x);
-    }
+    if (!want_x_) return;
+    with_lanes<acc_t>(slab.lanes, [&](auto lanes) {
+      for (int64_t i = 0; i < images; ++i) {
+        from_channels_last<decltype(lanes)::value>(
+            s_, scratch.grad_pixels + i * s_.image_pixels() * slab.padded, n + first + i, slab,
+            p_.grad_x);
+      }
+    });
   }
 
   void run_tile(const Scratch& scratch, const Slab& slab, const acc_t* packed, int64_t n,
@@ -221,17 +230,17 @@ class DeformConv2dBackward {
     }
     const int64_t used = round_up(s_.taps() * slab.padded, kFullLanes<acc_t>);
     if (want_x_ || want_offset_) multiply_grad_column(scratch, packed, used);
-    const SampleTask<acc_t, index_t> task{&tile,
-                                          scratch.plan,
-                                          s_.taps(),
-                                          slab.padded,
-                                          scratch.pixels,
-                                          scratch.grad_column,
-                                          scratch.grad_pixels,
-                                          scratch.column,
-                                          columns(),
-                                          partial,
-                                          batch_ * s_.out_pixels()};
+    const SampleTask<acc_t, index_t, kTile> task{tile.count,
+                                                 scratch.plan,
+                                                 s_.taps(),
+                                                 slab.padded,
+                                                 scratch.pixels,
+                                                 scratch.grad_column,
+                                                 scratch.grad_pixels,
+                                                 scratch.column,
+                                                 columns(),
+                                                 partial,
+                                                 batch_ * s_.out_pixels()};
     with_lanes<acc_t>(slab.lanes, [&](auto lanes) {
       backward_samples<decltype(lanes)::value>(task, want_x_, want_offset_, want_weight_);
     });
@@ -298,18 +307,21 @@ class DeformConv2dBackward {
   }
 
   // Adds the slots' sums in order and writes the slab's part of grad_weight.
-  void store_weight(int64_t i, int64_t slabs) {
+  void store_weight(int64_t i, int64_t slabs, acc_t* row) {
     const Slab& slab = slabs_[i];
-    for_each_weight_row(slab, [&](int64_t o, int64_t c, int64_t to) {
+    for (int64_t o = 0; o < s_.group_out(); ++o) {
       for (int64_t t = 0; t < s_.taps(); ++t) {
-        const int64_t at = o * columns() + t * slab.padded + c;
-        double sum = 0;
-        for (int64_t slot = 0; slot < slots_; ++slot) {
-          sum += weight_sum_[(slot * slabs + i) * weight_sum_size() + at];
+        for (int64_t c = 0; c < slab.count; ++c) {
+          double sum = 0;
+          for (int64_t slot = 0; slot < slots_; ++slot) {
+            const double* sums = weight_sum_ + (slot * slabs + i) * weight_sum_size();
+            sum += sums[o * columns() + t * slab.padded + c];
+          }
+          row[c * s_.taps() + t] = static_cast<acc_t>(sum);
         }
-        store_row(p_.grad_weight, to + t, &sum, 1);
       }
-    });
+      store_row(p_.grad_weight, weight_row(slab, o), row, slab.count * s_.taps());
+    }
   }
 
   void sum_bias() {

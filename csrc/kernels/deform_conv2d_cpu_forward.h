@@ -20,15 +20,13 @@ class DeformConv2dForward {
     most_channels_ = block_channels<acc_t>(s_, kPanelColumns);
     choose_batch();
     blocks_ = arena->take<ChannelBlock>(block_count_);
-    packed_at_ = arena->take<int64_t>(block_count_);
-    pixels_at_ = arena->take<int64_t>(block_count_);
+    places_ = arena->take<Place>(block_count_);
     weights_ = arena->take<acc_t>(pass_weights_);
     pixels_ = arena->take<acc_t>(pass_pixels_);
     if (passes_ > 1) carry_ = arena->take<double>(batch_ * s_.out_pixels() * sum_row());
     scratch_ = arena->take<Scratch>(threads_);
     for (int i = 0; i < threads_; ++i) {
-      const Scratch scratch{arena->take<Plan>(s_.taps() * kMaxTile),
-                            arena->take<acc_t>(kTile * panel_row()),
+      const Scratch scratch{arena->take<Plan>(s_.taps()), arena->take<acc_t>(kTile * panel_row()),
                             arena->take<double>(kTile * sum_row()), arena->take<Tile>(1)};
       if (arena->base != nullptr) scratch_[i] = scratch;
     }
@@ -46,17 +44,28 @@ class DeformConv2dForward {
   }
 
  private:
-  using Plan = Sample<acc_t, index_t>;
-  using Tile = PixelTile<acc_t, index_t>;
   static constexpr int64_t kTile = 48;           // pixels: rows of one panel
   static constexpr int64_t kPanelColumns = 512;  // summed in registers before double takes over
   static constexpr int64_t kPassBytes = INT64_C(512)
                                         << 20;              // weights and channels-last x at a time
   static constexpr int64_t kBatchBytes = INT64_C(4) << 20;  // small images are taken together
-  static constexpr int64_t kPanelLanes = 2 * kFullLanes<acc_t>;
+  static constexpr int64_t kLanes = kFullLanes<acc_t>;
+  static constexpr int64_t kPanelLanes = 2 * kLanes;  // outputs of one panel of packed weights
+  using V = Vec<acc_t, kLanes>;
 
   static_assert(kTile % kGemmRows == 0, "products take whole blocks of rows");
+  using Plan = TapPlan<acc_t, index_t, kTile>;
+  using Tile = PixelTile<index_t, kTile>;
 
+  // Where a block lies in scratch. Consecutive blocks of one group whose columns fit into one panel
+  // are multiplied together, as one chunk; a block with more columns is a chunk of its own.
+  struct Place {
+    int64_t pixels;         // its channels-last pixels
+    int64_t chunk;          // the chunk's packed weights
+    int64_t chunk_columns;  // channels times taps of the whole chunk
+    int64_t column;         // the block's first column in the chunk
+    bool ends_chunk;
+  };
   struct Scratch {
     Plan* plan;
     acc_t* panel;
@@ -64,13 +73,13 @@ class DeformConv2dForward {
     Tile* tile;
   };
 
-  int64_t panel_row() const {
-    return std::max(round_up(kPanelColumns, kFullLanes<acc_t>), most_channels_);
-  }
+  // One vector more than the columns: rows a power of two apart would share cache sets.
+  int64_t panel_row() const { return kPanelColumns + kFullLanes<acc_t>; }
   int64_t sum_row() const { return round_up(s_.group_out(), kFullLanes<acc_t>); }
   int64_t packed_size(const ChannelBlock& b) const {
-    return ceil_div(s_.group_out(), kPanelLanes) * s_.taps() * b.padded * kPanelLanes;
+    return round_up(s_.group_out(), kPanelLanes) * columns_of(b);
   }
+  int64_t columns_of(const ChannelBlock& b) const { return s_.taps() * b.padded; }
   int64_t pixels_size(const ChannelBlock& b, int64_t images) const {
     return (images * s_.image_pixels() + 1) * b.padded;
   }
@@ -102,23 +111,19 @@ class DeformConv2dForward {
 
   int64_t run_pass(int64_t n, int64_t images, int64_t first) {
     const int64_t last = std::min(block_count_, first + blocks_per_pass_);
-    int64_t packed = 0, pixels = 0;
-    for (int64_t b = first; b < last; ++b) {
-      packed_at_[b] = packed;
-      pixels_at_[b] = pixels;
-      packed += packed_size(blocks_[b]);
-      pixels += pixels_size(blocks_[b], images);
-    }
+    place_blocks(first, last, images);
     if (n == 0 || passes_ > 1) {  // weights of a single pass stay packed for all images
-      parallel_for(last - first, threads_,
-                   [&](int64_t i, int) { pack_weights(blocks_[first + i]); });
+      parallel_for(last - first, threads_, [&](int64_t i, int) { pack_weights(first + i); });
     }
     parallel_for((last - first) * images, threads_, [&](int64_t i, int) {
       const int64_t b = first + i / images, image = i % images;
-      acc_t* block = pixels_ + pixels_at_[b];
+      acc_t* pixels = pixels_ + places_[b].pixels;
       const int64_t padded = blocks_[b].padded;
-      to_channels_last(s_, p_.x, n + image, blocks_[b], block + image * s_.image_pixels() * padded);
-      if (image == 0) std::fill_n(block + images * s_.image_pixels() * padded, padded, acc_t(0));
+      with_lanes<acc_t>(blocks_[b].lanes, [&](auto lanes) {
+        to_channels_last<decltype(lanes)::value>(s_, p_.x, n + image, blocks_[b],
+                                                 pixels + image * s_.image_pixels() * padded);
+      });
+      if (image == 0) std::fill_n(pixels + images * s_.image_pixels() * padded, padded, acc_t(0));
     });
     const int64_t out_pixels = images * s_.out_pixels();
     parallel_for(ceil_div(out_pixels, kTile), threads_, [&](int64_t i, int thread) {
@@ -129,25 +134,59 @@ class DeformConv2dForward {
     return last;
   }
 
-  // [panel of outputs][tap][channel][2 vectors of outputs]
-  void pack_weights(const ChannelBlock& block) {
-    const int64_t taps = s_.taps(), outputs = s_.group_out(), group_in = s_.group_in();
-    acc_t* packed = weights_ + packed_at_[&block - blocks_];
-    std::fill_n(packed, packed_size(block), acc_t(0));
-    const int64_t channel = block.first - block.group * group_in;
-    acc_t row[kWeightRow];
-    for (int64_t o = 0; o < outputs; ++o) {
-      acc_t* to = packed + o / kPanelLanes * taps * block.padded * kPanelLanes + o % kPanelLanes;
-      const int64_t from = ((block.group * outputs + o) * group_in + channel) * taps;
-      const int64_t elements = block.count * taps;
-      for (int64_t at = 0; at < elements; at += kWeightRow) {
-        const int64_t count = std::min(kWeightRow, elements - at);
-        load_row(row, p_.weight, from + at, count);
-        int64_t c = at / taps, t = at % taps;
-        for (int64_t i = 0; i < count; ++i) {
-          to[(t * block.padded + c) * kPanelLanes] = row[i];
-          if (++t == taps) t = 0, ++c;
+  void place_blocks(int64_t first, int64_t last, int64_t images) {
+    int64_t pixels = 0, packed = 0;
+    for (int64_t b = first; b < last;) {
+      int64_t end = b, columns = 0;
+      for (; end < last && blocks_[end].group == blocks_[b].group; ++end) {
+        if (end > b && columns + columns_of(blocks_[end]) > kPanelColumns) break;
+        places_[end] = {pixels, packed, 0, columns, false};
+        pixels += pixels_size(blocks_[end], images);
+        columns += columns_of(blocks_[end]);
+      }
+      places_[end - 1].ends_chunk = true;
+      packed += columns * round_up(s_.group_out(), kPanelLanes);
+      for (; b < end; ++b) places_[b].chunk_columns = columns;
+    }
+  }
+
+  // chunk[panel of outputs][block][tap][channel][2 vectors of outputs]
+  void pack_weights(int64_t b) {
+    const ChannelBlock& block = blocks_[b];
+    const Place& place = places_[b];
+    const int64_t elements = block.count * s_.taps();
+    const int64_t channel = block.first - block.group * s_.group_in();
+    for (int64_t o = 0; o < round_up(s_.group_out(), kPanelLanes); o += kLanes) {
+      acc_t* to = weights_ + place.chunk + o / kPanelLanes * place.chunk_columns * kPanelLanes +
+                  place.column * kPanelLanes + o % kPanelLanes;
+      if (block.count < block.padded) clear_columns(to, columns_of(block));
+      for (int64_t at = 0; at < elements; at += kStrip) {
+        const int64_t count = std::min(kStrip, elements - at);
+        acc_t rows[kLanes][kStrip] = {};
+        for (int64_t j = 0; j < std::min(kLanes, s_.group_out() - o); ++j) {
+          const int64_t output = block.group * s_.group_out() + o + j;
+          load_row(rows[j], p_.weight, (output * s_.group_in() + channel) * s_.taps() + at, count);
         }
+        store_columns(rows, block, at, count, to);
+      }
+    }
+  }
+
+  static void clear_columns(acc_t* to, int64_t columns) {
+    for (int64_t k = 0; k < columns; ++k) store_vec(to + k * kPanelLanes, V{});
+  }
+
+  // Elements [at, at + count) of a vector of outputs: from [channel][tap] to [tap][channel].
+  void store_columns(const acc_t (*rows)[kStrip], const ChannelBlock& block, int64_t at,
+                     int64_t count, acc_t* to) const {
+    int64_t c = at / s_.taps(), t = at % s_.taps();
+    for (int64_t i = 0; i < count; i += kLanes) {
+      V v[kLanes];
+      for (int64_t j = 0; j < kLanes; ++j) v[j] = load_vec<V>(rows[j] + i);
+      transpose<acc_t, kLanes>(v);
+      for (int64_t j = 0; j < std::min(kLanes, count - i); ++j) {
+        store_vec(to + (t * block.padded + c) * kPanelLanes, v[j]);
+        if (++t == s_.taps()) t = 0, ++c;
       }
     }
   }
@@ -156,18 +195,18 @@ class DeformConv2dForward {
                 int64_t start, int64_t count) {
     scratch.tile->set(s_, start, count);
     const index_t zero_pixel = static_cast<index_t>(images * s_.image_pixels());
+    bool fresh = false;  // nothing has been added up for this group yet
     for (int64_t b = first; b < last; ++b) {
       const ChannelBlock& block = blocks_[b];
-      const bool group_starts = block.first % s_.group_in() == 0;
       if (b == first || block.deformable_group != blocks_[b - 1].deformable_group) {
         make_plan(p_, *scratch.tile, n, block.deformable_group, false, zero_pixel, scratch.plan);
       }
-      if (group_starts) {
-        std::fill_n(scratch.sum, kTile * sum_row(), 0.0);
+      if (block.first % s_.group_in() == 0) {
+        fresh = true;
       } else if (b == first) {
         std::copy_n(carry_ + start * sum_row(), count * sum_row(), scratch.sum);
       }
-      add_block(scratch, block, pixels_ + pixels_at_[b], weights_ + packed_at_[b]);
+      if (add_block(scratch, b, fresh)) fresh = false;
       if ((block.first + block.count) % s_.group_in() == 0) {
         store_group(scratch, n, block.group);
       } else if (b + 1 == last) {
@@ -176,65 +215,79 @@ class DeformConv2dForward {
     }
   }
 
-  // sum[pixel, output] += the block's share
-  void add_block(const Scratch& scratch, const ChannelBlock& block, const acc_t* pixels,
-                 const acc_t* packed) {
-    const int64_t taps = s_.taps();
-    const int64_t step = std::max<int64_t>(1, kPanelColumns / block.padded);
-    const GemmB<acc_t> all{packed, taps * block.padded * kPanelLanes, kPanelLanes};
-    for (int64_t t = 0; t < taps; t += step) {
-      const int64_t count = std::min(step, taps - t);
+  // Gathers the block's columns and, once the chunk is complete, multiplies: returns whether it
+  // did.
+  bool add_block(const Scratch& scratch, int64_t b, bool fresh) {
+    const ChannelBlock& block = blocks_[b];
+    const Place& place = places_[b];
+    const bool whole = place.chunk_columns <= kPanelColumns;
+    const int64_t step = whole ? s_.taps() : std::max<int64_t>(1, kPanelColumns / block.padded);
+    for (int64_t t = 0; t < s_.taps(); t += step) {
+      const int64_t count = std::min(step, s_.taps() - t);
       with_lanes<acc_t>(block.lanes, [&](auto lanes) {
-        gather<decltype(lanes)::value>(scratch, block.padded, pixels, t, count);
+        gather<decltype(lanes)::value>(scratch, block.padded, pixels_ + place.pixels, t, count,
+                                       scratch.panel + place.column);
       });
+      if (!place.ends_chunk) return false;
+      const int64_t skipped = whole ? 0 : t * block.padded;
+      const int64_t depth = whole ? place.chunk_columns : count * block.padded;
       const GemmA<acc_t> a{scratch.panel, panel_row(), 1};
-      const GemmB<acc_t> b{all.data + t * block.padded * kPanelLanes, all.panel_stride, all.step};
-      gemm(a, b, round_up(scratch.tile->count, kGemmRows), sum_row(), count * block.padded,
-           scratch.sum, sum_row(), /*add=*/true);
+      const GemmB<acc_t> weights{weights_ + place.chunk + skipped * kPanelLanes,
+                                 place.chunk_columns * kPanelLanes, kPanelLanes};
+      gemm(a, weights, round_up(scratch.tile->count, kGemmRows), sum_row(), depth, scratch.sum,
+           sum_row(), /*add=*/!fresh || t > 0);
     }
+    return true;
   }
 
   // panel[pixel][tap][channel] for taps [first, first + taps) of the plan
-  template <int kLanes>
+  template <int kWidth>
   void gather(const Scratch& scratch, int64_t width, const acc_t* pixels, int64_t first,
-              int64_t taps) {
-    using V = Vec<acc_t, kLanes>;
+              int64_t taps, acc_t* panel) const {
+    using W = Vec<acc_t, kWidth>;
     for (int64_t t = 0; t < taps; ++t) {
-      const Plan* plan = scratch.plan + (first + t) * kMaxTile;
-      acc_t* to = scratch.panel + t * width;
+      const Plan& plan = scratch.plan[first + t];
+      acc_t* to = panel + t * width;
       for (int64_t i = 0; i < scratch.tile->count; ++i, to += panel_row()) {
-        const Plan& sample = plan[i];
-        if (sample.reach != Reach::kFull) {
-          std::fill_n(to, width, acc_t(0));
-          continue;
-        }
-        const acc_t* v0 = pixels + sample.pixel[0] * width;
-        const acc_t* v1 = pixels + sample.pixel[1] * width;
-        const acc_t* v2 = pixels + sample.pixel[2] * width;
-        const acc_t* v3 = pixels + sample.pixel[3] * width;
-        for (int64_t c = 0; c < width; c += kLanes) {
-          const V value =
-              bilinear_value(sample.ly, sample.lx, load_vec<V>(v0 + c), load_vec<V>(v1 + c),
-                             load_vec<V>(v2 + c), load_vec<V>(v3 + c));
-          store_vec(to + c, value * sample.mask);
+        const acc_t weight[4] = {plan.weight[0][i], plan.weight[1][i], plan.weight[2][i],
+                                 plan.weight[3][i]};
+        const acc_t* v0 = pixels + plan.pixel[0][i] * width;
+        const acc_t* v1 = pixels + plan.pixel[1][i] * width;
+        const acc_t* v2 = pixels + plan.pixel[2][i] * width;
+        const acc_t* v3 = pixels + plan.pixel[3][i] * width;
+        for (int64_t c = 0; c < width; c += kWidth) {
+          const W value = bilinear_value(weight, load_vec<W>(v0 + c), load_vec<W>(v1 + c),
+                                         load_vec<W>(v2 + c), load_vec<W>(v3 + c));
+          store_vec(to + c, value * plan.mask[i]);
         }
       }
     }
   }
 
+  // Rounds the sums once and writes them, a vector of outputs at a time.
   void store_group(const Scratch& scratch, int64_t n, int64_t group) {
-    double row[kTile];
-    for (int64_t o = 0; o < s_.group_out(); ++o) {
+    using D = Vec<double, kLanes>;
+    acc_t rows[kLanes][kTile];
+    for (int64_t o = 0; o < s_.group_out(); o += kLanes) {
+      const int64_t valid = std::min<int64_t>(kLanes, s_.group_out() - o);
       const int64_t channel = group * s_.group_out() + o;
-      double bias = 0;
-      if (p_.bias.data != nullptr) load_row(&bias, p_.bias, channel, 1);
-      for (int64_t i = 0; i < scratch.tile->count; ++i) {
-        row[i] = scratch.sum[i * sum_row() + o] + bias;
+      double bias[kLanes] = {};
+      if (p_.bias.data != nullptr) load_row(bias, p_.bias, channel, valid);
+      for (int64_t i = 0; i < scratch.tile->count; i += kLanes) {
+        V v[kLanes];
+        for (int64_t j = 0; j < kLanes; ++j) {
+          const D sum = load_vec<D>(scratch.sum + (i + j) * sum_row() + o) + load_vec<D>(bias);
+          v[j] = __builtin_convertvector(sum, V);
+        }
+        transpose<acc_t, kLanes>(v);
+        for (int64_t j = 0; j < kLanes; ++j) store_vec(rows[j] + i, v[j]);
       }
       for (int64_t r = 0; r < scratch.tile->runs; ++r) {
         const auto& run = scratch.tile->run[r];
-        store_row(p_.out, ((n + run.image) * s_.o + channel) * s_.out_pixels() + run.pixel,
-                  row + run.at, run.count);
+        for (int64_t j = 0; j < valid; ++j) {
+          store_row(p_.out, ((n + run.image) * s_.o + channel + j) * s_.out_pixels() + run.pixel,
+                    rows[j] + run.at, run.count);
+        }
       }
     }
   }
@@ -250,14 +303,13 @@ class DeformConv2dForward {
     }
   }
 
-  static constexpr int64_t kWeightRow = 512;
   const DeformConv2dParams& p_;
   const DeformConv2dShape& s_;
   int threads_;
   int64_t most_channels_, block_count_;
   int64_t batch_, passes_, blocks_per_pass_, pass_weights_, pass_pixels_;
   ChannelBlock* blocks_;
-  int64_t *packed_at_, *pixels_at_;
+  Place* places_;
   acc_t *weights_, *pixels_;
   double* carry_ = nullptr;
   Scratch* scratch_;  // one for each thread

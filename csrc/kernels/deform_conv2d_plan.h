@@ -3,8 +3,6 @@
 // cut into tiles, and the sampling plan, which is computed once per tile and deformable group and
 // then serves all of the group's channels.
 
-#include <cmath>
-
 #include "kernels/common/arena.h"
 #include "kernels/common/simd.h"
 #include "kernels/deform_conv2d.h"
@@ -44,6 +42,8 @@ void with_lanes(int32_t lanes, const Body& body) {
   }
 }
 
+constexpr int64_t kStrip = 64;  // pixels that layouts are changed by at a time, whole vectors
+
 // The block that starts at channel `first`, of at most `most` channels.
 template <typename acc_t>
 ChannelBlock channel_block_at(const DeformConv2dShape& s, int64_t most, int64_t first) {
@@ -74,48 +74,61 @@ int64_t block_channels(const DeformConv2dShape& s, int64_t columns) {
 }
 
 // x[n, first .. first + count) as pixels[h * w][padded]; the padding channels become 0.
-template <typename acc_t>
+template <int kLanes, typename acc_t>
 void to_channels_last(const DeformConv2dShape& s, ConstData x, int64_t n, const ChannelBlock& block,
                       acc_t* pixels) {
-  constexpr int64_t kStrip = 64;
-  acc_t row[kStrip];
+  using V = Vec<acc_t, kLanes>;
+  acc_t rows[kLanes][kStrip];
   const int64_t image = s.image_pixels();
   for (int64_t p = 0; p < image; p += kStrip) {
     const int64_t strip = std::min(kStrip, image - p);
-    for (int64_t c = 0; c < block.padded; ++c) {
-      acc_t* to = pixels + p * block.padded + c;
-      if (c >= block.count) {
-        for (int64_t i = 0; i < strip; ++i) to[i * block.padded] = 0;
-        continue;
+    for (int64_t c = 0; c < block.padded; c += kLanes) {
+      for (int64_t j = 0; j < kLanes; ++j) {
+        if (c + j < block.count) {
+          load_row(rows[j], x, (n * s.c + block.first + c + j) * image + p, strip);
+        } else {
+          std::fill_n(rows[j], strip, acc_t(0));
+        }
       }
-      load_row(row, x, (n * s.c + block.first + c) * image + p, strip);
-      for (int64_t i = 0; i < strip; ++i) to[i * block.padded] = row[i];
+      acc_t* to = pixels + p * block.padded + c;
+      for (int64_t i = 0; i < strip; i += kLanes) {
+        V v[kLanes];
+        for (int j = 0; j < kLanes; ++j) v[j] = load_vec<V>(rows[j] + i);
+        transpose<acc_t, kLanes>(v);
+        const int64_t valid = std::min<int64_t>(kLanes, strip - i);
+        for (int64_t j = 0; j < valid; ++j) store_vec(to + (i + j) * block.padded, v[j]);
+      }
     }
   }
 }
 
-// The way back, for grad_x.
-template <typename acc_t>
+// The way back, for grad_x. Reads up to kLanes - 1 pixels beyond the image.
+template <int kLanes, typename acc_t>
 void from_channels_last(const DeformConv2dShape& s, const acc_t* pixels, int64_t n,
                         const ChannelBlock& block, MutableData grad_x) {
-  constexpr int64_t kStrip = 64;
-  acc_t row[kStrip];
+  using V = Vec<acc_t, kLanes>;
+  acc_t rows[kLanes][kStrip];
   const int64_t image = s.image_pixels();
   for (int64_t p = 0; p < image; p += kStrip) {
     const int64_t strip = std::min(kStrip, image - p);
-    for (int64_t c = 0; c < block.count; ++c) {
+    for (int64_t c = 0; c < block.padded; c += kLanes) {
       const acc_t* from = pixels + p * block.padded + c;
-      for (int64_t i = 0; i < strip; ++i) row[i] = from[i * block.padded];
-      store_row(grad_x, (n * s.c + block.first + c) * image + p, row, strip);
+      for (int64_t i = 0; i < strip; i += kLanes) {
+        V v[kLanes];
+        for (int j = 0; j < kLanes; ++j) v[j] = load_vec<V>(from + (i + j) * block.padded);
+        transpose<acc_t, kLanes>(v);
+        for (int j = 0; j < kLanes; ++j) store_vec(rows[j] + i, v[j]);
+      }
+      for (int64_t j = 0; j < std::min<int64_t>(kLanes, block.count - c); ++j) {
+        store_row(grad_x, (n * s.c + block.first + c + j) * image + p, rows[j], strip);
+      }
     }
   }
 }
 
-// Up to kMaxTile output pixels, taken in order from a batch of images that lie side by side in
+// Up to kTile output pixels, taken in order from a batch of images that lie side by side in
 // scratch; small images share a tile. Each run is a stretch of one image's pixels.
-constexpr int64_t kMaxTile = 120;  // a multiple of the rows of a product, 12 or 6
-
-template <typename acc_t, typename index_t>
+template <typename index_t, int64_t kTile>
 struct PixelTile {
   struct Run {
     int64_t image;  // within the batch
@@ -125,11 +138,11 @@ struct PixelTile {
   };
   int64_t count = 0;
   int64_t runs = 0;
-  Run run[kMaxTile];
-  index_t y[kMaxTile], x[kMaxTile];  // position of tap (0, 0) without its offset
-  index_t image_pixel[kMaxTile];     // number of the image's first pixel in scratch
+  Run run[kTile];
+  index_t y[kTile], x[kTile];  // position of tap (0, 0) without its offset
+  index_t image_pixel[kTile];  // number of the image's first pixel in scratch
 
-  // Pixels [start, start + count) of the batch's images.
+  // Pixels [start, start + count) of the batch's images. The rest repeats valid numbers.
   void set(const DeformConv2dShape& s, int64_t start, int64_t pixels) {
     count = pixels;
     runs = 0;
@@ -146,14 +159,17 @@ struct PixelTile {
       }
       at += length;
     }
+    std::fill(y + count, y + kTile, index_t(0));
+    std::fill(x + count, x + kTile, index_t(0));
+    std::fill(image_pixel + count, image_pixel + kTile, index_t(0));
   }
 };
 
 // Rows of a [n, rows, out_pixels] tensor over one tile: dst[i] = src[first_image + image, row,
 // pixel].
-template <typename acc_t, typename index_t>
-void load_tile_row(acc_t* dst, ConstData src, const PixelTile<acc_t, index_t>& tile,
-                   int64_t first_image, int64_t rows, int64_t row, int64_t out_pixels) {
+template <typename acc_t, typename Tile>
+void load_tile_row(acc_t* dst, ConstData src, const Tile& tile, int64_t first_image, int64_t rows,
+                   int64_t row, int64_t out_pixels) {
   for (int64_t r = 0; r < tile.runs; ++r) {
     const auto& run = tile.run[r];
     const int64_t start = ((first_image + run.image) * rows + row) * out_pixels + run.pixel;
@@ -161,50 +177,74 @@ void load_tile_row(acc_t* dst, ConstData src, const PixelTile<acc_t, index_t>& t
   }
 }
 
-// One tap of the plan: where each pixel of the tile samples.
-template <typename acc_t, typename index_t>
-void plan_tap(const DeformConv2dShape& s, const PixelTile<acc_t, index_t>& tile, index_t tap_y,
+// One tap of the plan: where each pixel of a tile samples. What lies outside has weight and mask 0
+// and reads the zero pixel, so that the loops need not ask.
+template <typename acc_t, typename index_t, int64_t kTile>
+struct TapPlan {
+  index_t pixel[4][kTile];  // numbers of v0..v3, see bilinear.h
+  acc_t weight[4][kTile];   // 0 unless the sample is inside
+  acc_t mask[kTile];        // 1 without a mask
+  acc_t ly[kTile], lx[kTile];
+  acc_t inside[kTile], reached[kTile];  // 1 or 0; reached: inside, or on a border with a slope
+};
+
+// slope_at_border: the "torchvision" rule, which keeps the right-hand slope at exactly -1.
+template <typename acc_t, typename index_t, int64_t kTile>
+void plan_tap(const DeformConv2dShape& s, const PixelTile<index_t, kTile>& tile, index_t tap_y,
               index_t tap_x, const acc_t* dy, const acc_t* dx, const acc_t* mask,
-              bool slope_at_border, index_t zero_pixel, Sample<acc_t, index_t>* plan) {
+              bool slope_at_border, index_t zero_pixel, TapPlan<acc_t, index_t, kTile>* plan) {
+  constexpr int kLanes = kFullLanes<acc_t>;
+  static_assert(kTile % kLanes == 0, "vectors of pixels do not leave the tile");
+  using Number = VectorNumber<acc_t, index_t, kLanes>;
+  using V = typename Number::value_t;
+  using I = typename Number::index_t;
   const index_t height = static_cast<index_t>(s.h), width = static_cast<index_t>(s.w);
-  for (int64_t i = 0; i < tile.count; ++i) {
-    const auto y = locate(static_cast<index_t>(tile.y[i] + tap_y), dy[i], height);
-    const auto x = locate(static_cast<index_t>(tile.x[i] + tap_x), dx[i], width);
-    const Reach reach = reach_of(y, x, slope_at_border);
-    const bool reached = reach != Reach::kNone;
-    const index_t first = tile.image_pixel[i] + (reached ? y.low * width + x.low : index_t(0));
-    const bool top = reached && y.low >= 0, bottom = reached && y.low < height - 1;
-    const bool left = x.low >= 0, right = x.low < width - 1;
-    Sample<acc_t, index_t>& sample = plan[i];
-    sample.pixel[0] = top && left ? first : zero_pixel;
-    sample.pixel[1] = top && right ? first + 1 : zero_pixel;
-    sample.pixel[2] = bottom && left ? first + width : zero_pixel;
-    sample.pixel[3] = bottom && right ? first + width + 1 : zero_pixel;
-    sample.ly = y.fraction;
-    sample.lx = x.fraction;
-    sample.mask = mask == nullptr ? acc_t(1) : mask[i];
-    sample.reach = reach;
+  const I zero = I{} + zero_pixel;
+  const V one = V{} + acc_t(1);
+  for (int64_t i = 0; i < tile.count; i += kLanes) {
+    const auto y = locate<Number>(load_vec<I>(tile.y + i) + tap_y, load_vec<V>(dy + i), height);
+    const auto x = locate<Number>(load_vec<I>(tile.x + i) + tap_x, load_vec<V>(dx + i), width);
+    const auto inside = y.inside & x.inside;
+    const auto reached = slope_at_border ? y.border & x.border : inside;
+    const I first = load_vec<I>(tile.image_pixel + i) + (reached ? y.low * width + x.low : I{});
+    const auto top = reached & (y.low >= 0), bottom = reached & (y.low < height - 1);
+    const auto left = x.low >= 0, right = x.low < width - 1;
+    store_vec(plan->pixel[0] + i, top & left ? first : zero);
+    store_vec(plan->pixel[1] + i, top & right ? first + 1 : zero);
+    store_vec(plan->pixel[2] + i, bottom & left ? first + width : zero);
+    store_vec(plan->pixel[3] + i, bottom & right ? first + width + 1 : zero);
+    const auto inside_value = Number::as_value_mask(inside);
+    const auto reached_value = Number::as_value_mask(reached);
+    V weight[4];
+    bilinear_weights(y.fraction, x.fraction, weight);
+    for (int k = 0; k < 4; ++k) store_vec(plan->weight[k] + i, inside_value ? weight[k] : V{});
+    store_vec(plan->mask + i, reached_value ? load_vec<V>(mask + i) : V{});
+    store_vec(plan->ly + i, y.fraction);
+    store_vec(plan->lx + i, x.fraction);
+    store_vec(plan->inside + i, inside_value ? one : V{});
+    store_vec(plan->reached + i, reached_value ? one : V{});
   }
 }
 
-// The plan of one tile and deformable group: plan[tap * kMaxTile + i].
-template <typename acc_t, typename index_t>
-void make_plan(const DeformConv2dParams& params, const PixelTile<acc_t, index_t>& tile,
+// The plan of one tile and deformable group: plan[tap].
+template <typename acc_t, typename index_t, int64_t kTile>
+void make_plan(const DeformConv2dParams& params, const PixelTile<index_t, kTile>& tile,
                int64_t first_image, int64_t deformable_group, bool slope_at_border,
-               index_t zero_pixel, Sample<acc_t, index_t>* plan) {
+               index_t zero_pixel, TapPlan<acc_t, index_t, kTile>* plan) {
   const DeformConv2dShape& s = params.shape;
-  acc_t dy[kMaxTile], dx[kMaxTile], mask[kMaxTile];
-  const bool has_mask = params.mask.data != nullptr;
+  acc_t dy[kTile] = {}, dx[kTile] = {}, mask[kTile];
+  std::fill_n(mask, kTile, acc_t(1));
   const int64_t taps = s.taps(), all_taps = s.deformable_groups * taps;
   for (int64_t t = 0; t < taps; ++t) {
     const int64_t row = deformable_group * taps + t;
     load_tile_row(dy, params.offset, tile, first_image, 2 * all_taps, 2 * row, s.out_pixels());
     load_tile_row(dx, params.offset, tile, first_image, 2 * all_taps, 2 * row + 1, s.out_pixels());
-    if (has_mask)
+    if (params.mask.data != nullptr) {
       load_tile_row(mask, params.mask, tile, first_image, all_taps, row, s.out_pixels());
+    }
     plan_tap(s, tile, static_cast<index_t>(t / s.kw * s.dilation_h),
-             static_cast<index_t>(t % s.kw * s.dilation_w), dy, dx, has_mask ? mask : nullptr,
-             slope_at_border, zero_pixel, plan + t * kMaxTile);
+             static_cast<index_t>(t % s.kw * s.dilation_w), dy, dx, mask, slope_at_border,
+             zero_pixel, plan + t);
   }
 }
 

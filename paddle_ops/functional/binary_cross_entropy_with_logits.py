@@ -65,6 +65,9 @@ def binary_cross_entropy_with_logits(
         >>> loss = binary_cross_entropy_with_logits(logit, label, pos_weight=pos_weight)
         >>> print(round(float(loss), 4))
         0.5129
+
+    Source: argument order of paddle.nn.functional.binary_cross_entropy_with_logits; values of
+    torch.nn.functional.binary_cross_entropy_with_logits.
     """
     _validate(logit, label, weight, reduction, pos_weight)
     if _REFUSES_EMPTY and 0 in logit.shape:

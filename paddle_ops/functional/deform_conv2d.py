@@ -10,8 +10,8 @@ from .. import _check
 from .._run import run, unified
 
 _OP = "deform_conv2d"
-_HALF = ("float16", "bfloat16")
-_FLOATING = ("float32", "float64", *_HALF)
+_NARROW = ("float32", "float16", "bfloat16")
+_FLOATING = ("float64", *_NARROW)
 
 
 @unified
@@ -161,9 +161,6 @@ def _unify_types(x, offset, weight, bias, mask):
         cast(bias, (compute,)),
         cast(mask, plan_types),
     )
-
-
-_NARROW = ("float32", *_HALF)
 
 
 def _check_shapes(

@@ -72,6 +72,8 @@ def sigmoid_cross_entropy_with_logits(
         >>> loss = sigmoid_cross_entropy_with_logits(x, label)
         >>> print([round(v, 4) for v in loss.tolist()])
         [0.6931, 0.1269, 0.0]
+
+    Source: the operator of the same name in Paddle (2.6 for the form "log1p", 3.0 for "softplus").
     """
     _check.tensor(_OP, "x", x)
     _check.tensor(_OP, "label", label)
@@ -107,4 +109,7 @@ def _expanded(pos_weight: Tensor | None, x: Tensor, label: Tensor) -> Tensor:
     if _check.dtype_name(pos_weight) in HALF:
         # Paddle's CPU does not expand half types; the operator takes wider weights, too.
         pos_weight = pos_weight.astype("float32")
+    if -1 in shape:
+        # Where sizes are unknown the gradient of Paddle 2.6's expand_as is 0.
+        return pos_weight + paddle.zeros_like(x, dtype=pos_weight.dtype)
     return pos_weight.expand_as(x)

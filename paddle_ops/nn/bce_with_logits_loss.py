@@ -43,6 +43,8 @@ class BCEWithLogitsLoss(paddle.nn.Layer):
         >>> loss = BCEWithLogitsLoss(reduction="sum")
         >>> print(round(float(loss(paddle.zeros([2, 3]), paddle.ones([2, 3]))), 4))
         4.1589
+
+    Source: argument order of paddle.nn.BCEWithLogitsLoss; values of torch.nn.BCEWithLogitsLoss.
     """
 
     def __init__(

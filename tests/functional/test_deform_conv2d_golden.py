@@ -135,7 +135,7 @@ def test_clamping_libraries_differ():
     np.testing.assert_allclose(out[0, 0], expected, rtol=1e-12)
 
 
-ORT_FILLED = [  # constant 0.1 everywhere, offsets 0: (x, weight, attrs, bias, mask) -> every element
+ORT_FILLED = [  # x, weight, attributes -> every output; all data 0.1, offsets 0, no mask or bias
     ((2, 4, 3, 3), (2, 2, 2, 2), {"groups": 2, "deformable_groups": 2}, 0.08),
     ((1, 4, 3, 3), (2, 2, 2, 2), {"groups": 2}, 0.08),
     ((1, 4, 3, 3), (2, 4, 2, 2), {"deformable_groups": 2}, 0.16),

@@ -1,4 +1,4 @@
-"""deform_conv2d in every graph mode: values, gradients, unknown sizes, no_grad, caller's mistakes."""
+"""deform_conv2d in every graph mode: values, gradients, unknown sizes, no_grad, mistakes."""
 
 import weakref
 

@@ -71,7 +71,9 @@ def test_pytorch_binary_cross_entropy_with_logits(reduction, weighted, positive)
     def function(x, label, weight, pos_weight):
         return binary_cross_entropy_with_logits(x, label, weight, reduction, pos_weight)
 
-    theirs = [None if a is None else torch.tensor(a, requires_grad=i < 2) for i, a in enumerate(arrays)]
+    theirs = [
+        None if a is None else torch.tensor(a, requires_grad=i < 2) for i, a in enumerate(arrays)
+    ]
     loss = torch.nn.functional.binary_cross_entropy_with_logits(
         theirs[0], theirs[1], theirs[2], reduction=reduction, pos_weight=theirs[3]
     )

@@ -92,7 +92,10 @@ def test_thread_counts_agree_bitwise(case):
 
 def test_an_image_gets_the_same_wherever_it_stands_in_the_batch():
     """Bitwise; its tiles and sums do not depend on its neighbours. 143 pixels: two tiles' worth."""
-    for case in (CASES["many small images"], Case((13, 4, 11, 13), (6, 3, 3), padding=(1, 1, 1, 1))):
+    for case in (
+        CASES["many small images"],
+        Case((13, 4, 11, 13), (6, 3, 3), padding=(1, 1, 1, 1)),
+    ):
         arrays = case.arrays(np.float32)
         n = case.x[0]
         for name in ("x", "offset", "mask"):

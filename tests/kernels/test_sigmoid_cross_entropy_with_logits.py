@@ -199,8 +199,8 @@ def test_instruction_sets_agree(dtype, form, target):
 
 
 def test_count_of_kept_elements_is_exact():
-    """A count in float32 would stop at 2^24."""
-    count = 2**24 + 3
+    """2^24 + 1, the number of kept ones, does not exist in float32."""
+    count = 2**24 + 2
     data = {"x": np.zeros(count), "label": np.zeros(count, np.uint8), "pos_weight": None}
     data["label"][-1] = 9
     out = forward(data, normalize=True, ignore_index=9)

@@ -1,0 +1,1 @@
+"""Programs that use the operators the way training code does."""
