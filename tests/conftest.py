@@ -2,6 +2,7 @@
 
 import os
 
+import jit_build
 import numpy as np
 import paddle
 import pytest
@@ -23,3 +24,11 @@ def clean_state():
         os.environ.pop(THREADS, None)
     else:
         os.environ[THREADS] = threads
+
+
+@pytest.fixture(scope="session")
+def jit_cache(tmp_path_factory):
+    """A cache of the JIT with one build of the operators."""
+    root = tmp_path_factory.mktemp("extensions")
+    jit_build.build(root)
+    return root
