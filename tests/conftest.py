@@ -1,11 +1,16 @@
 """Every test starts in dynamic mode, with the thread count and the random state of the start."""
 
 import os
+import sys
+from pathlib import Path
 
 import jit_build
 import numpy as np
 import paddle
 import pytest
+
+# For tools and examples. At the end: an installed paddle_ops stays the one that is tested.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 THREADS = "PADDLE_OPS_NUM_THREADS"
 

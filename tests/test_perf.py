@@ -1,14 +1,9 @@
 """tools.perf: what it counts, that it checks before it times, and what it prints."""
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-# At the end: an installed paddle_ops stays the one that is tested.
-sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from tools.perf import __main__ as command_line
 from tools.perf import cases, check, measure, providers, rounding, table
