@@ -1,8 +1,8 @@
 """Builds the kernels' pybind11 module alone, without Paddle: python -m tools.kernels [--sanitize].
 
-The result, _kernels.so, is imported like any module. With --sanitize it reports reads and writes
-outside of an array and undefined behaviour; Python must then be started with the sanitizer's library
-in LD_PRELOAD, which the command prints.
+The result, _kernels.so, is imported like any module. With --sanitize it reports undefined behaviour
+and what is read or written outside of an array; Python must then be started with the sanitizer's
+library in LD_PRELOAD, which the command prints.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The kernels built without Paddle and with sanitizers: nothing reads or writes outside an array."""
+"""The kernels without Paddle, built with sanitizers: nothing is read or written outside an array."""
 
 import os
 import subprocess
