@@ -1,4 +1,4 @@
-"""The kernels without Paddle, built with sanitizers: nothing is read or written outside an array."""
+"""The kernels without Paddle, built with sanitizers: no access is outside of an array."""
 
 import os
 import subprocess
