@@ -287,6 +287,11 @@ class DeformConv2dBackward {
     const MutableData to = which == 2 ? p_.grad_mask : p_.grad_offset;
     if (to.data == nullptr) return;
     const int64_t out_row = which == 2 ? n * all_taps + tap : (n * all_taps + tap) * 2 + which;
+    const acc_t* partial = partial_ + (row * batch_ + image) * s_.out_pixels();
+    if (last - first == 1 && starts && ends) {  // one slab holds the whole sum
+      return store_row(to, out_row * s_.out_pixels(), partial + first * partial_size(),
+                       s_.out_pixels());
+    }
     double* carry = carry_;
     if (carry != nullptr) carry += ((n * all_taps + tap) * 3 + which) * s_.out_pixels();
     double sum[kTile];
@@ -294,8 +299,7 @@ class DeformConv2dBackward {
       const int64_t count = std::min(kTile, s_.out_pixels() - p);
       for (int64_t i = 0; i < count; ++i) sum[i] = starts ? 0.0 : carry[p + i];
       for (int64_t slab = first; slab < last; ++slab) {
-        const acc_t* from =
-            partial_ + slab * partial_size() + (row * batch_ + image) * s_.out_pixels() + p;
+        const acc_t* from = partial + slab * partial_size() + p;
         for (int64_t i = 0; i < count; ++i) sum[i] += static_cast<double>(from[i]);
       }
       if (ends) {

@@ -44,7 +44,7 @@ class DeformConv2dForward {
   }
 
  private:
-  static constexpr int64_t kTile = 48;           // pixels: rows of one panel
+  static constexpr int64_t kTile = 96;           // pixels: rows of one panel
   static constexpr int64_t kPanelColumns = 512;  // summed in registers before double takes over
   static constexpr int64_t kPassBytes = INT64_C(512)
                                         << 20;              // weights and channels-last x at a time
@@ -125,11 +125,12 @@ class DeformConv2dForward {
       });
       if (image == 0) std::fill_n(pixels + images * s_.image_pixels() * padded, padded, acc_t(0));
     });
+    // Small tiles where large ones would be too few to share out evenly. A pixel's sum is the same.
     const int64_t out_pixels = images * s_.out_pixels();
-    parallel_for(ceil_div(out_pixels, kTile), threads_, [&](int64_t i, int thread) {
-      const int64_t start = i * kTile;
-      run_tile(scratch_[thread], n, images, first, last, start,
-               std::min(kTile, out_pixels - start));
+    const int64_t step = out_pixels < 16 * threads_ * kTile ? kTile / 2 : kTile;
+    parallel_for(ceil_div(out_pixels, step), threads_, [&](int64_t i, int thread) {
+      const int64_t count = std::min(step, out_pixels - i * step);
+      run_tile(scratch_[thread], n, images, first, last, i * step, count);
     });
     return last;
   }
@@ -242,9 +243,10 @@ class DeformConv2dForward {
 
   // panel[pixel][tap][channel] for taps [first, first + taps) of the plan
   template <int kWidth>
-  void gather(const Scratch& scratch, int64_t width, const acc_t* pixels, int64_t first,
+  void gather(const Scratch& scratch, int64_t padded, const acc_t* pixels, int64_t first,
               int64_t taps, acc_t* panel) const {
     using W = Vec<acc_t, kWidth>;
+    const int64_t width = known_width<kWidth, acc_t>(padded);
     for (int64_t t = 0; t < taps; ++t) {
       const Plan& plan = scratch.plan[first + t];
       acc_t* to = panel + t * width;

@@ -27,6 +27,12 @@ int32_t lanes_for(int64_t channels) {
   return std::max(2, kFull / 4);
 }
 
+// The block's padded channels: with a narrower vector, exactly one, which the compiler may know.
+template <int kLanes, typename acc_t>
+PO_HOSTDEVICE int64_t known_width(int64_t padded) {
+  return kLanes < kFullLanes<acc_t> ? kLanes : padded;
+}
+
 // Calls body with the lane count as a compile-time constant.
 template <typename acc_t, typename Body>
 void with_lanes(int32_t lanes, const Body& body) {

@@ -42,7 +42,7 @@ PO_HOSTDEVICE void backward_sample(const SampleTask<acc_t, index_t, kTile>& task
                                    const TapPlan<acc_t, index_t, kTile>& plan, int64_t i,
                                    const acc_t* grad_column, acc_t* column, acc_t (*dot)[kTile]) {
   using V = Vec<acc_t, kLanes>;
-  const int64_t width = task.width;
+  const int64_t width = known_width<kLanes, acc_t>(task.width);
   const acc_t mask = plan.mask[i];
   int64_t at[4];
   acc_t weight[4];
