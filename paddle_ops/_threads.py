@@ -9,6 +9,9 @@ import os
 # them, compiled ahead or just in time, and child processes too.
 _VARIABLE = "PADDLE_OPS_NUM_THREADS"
 
+# Forked children are, as a rule, the workers of a DataLoader, one for each CPU.
+os.register_at_fork(after_in_child=lambda: os.environ.setdefault(_VARIABLE, "1"))
+
 
 def set_num_threads(n: int) -> None:
     """Set how many threads the CPU kernels use, in this process and its later children.
@@ -26,7 +29,11 @@ def set_num_threads(n: int) -> None:
 
 
 def get_num_threads() -> int:
-    """Return how many threads the CPU kernels use: by default, the CPUs this process may run on."""
+    """Return how many threads the CPU kernels use.
+
+    By default the CPUs that this process may run on, and one in a forked child. Calls of
+    deform_conv2d that run at the same time, from several Python threads, share that number.
+    """
     text = os.environ.get(_VARIABLE, "")
     if text.isdecimal() and int(text) > 0:
         return int(text)

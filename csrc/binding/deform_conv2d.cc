@@ -9,6 +9,7 @@
 
 #include "binding/check.h"
 #include "targets/deform_conv2d_select.h"
+#include "targets/thread_budget.h"
 
 namespace paddle_ops {
 namespace {
@@ -153,7 +154,9 @@ DeformConv2dParams make_params(const Inputs& in, const Attributes& a) {
 }
 
 void run(Direction direction, DeformConv2dParams* params, const paddle::Place& place) {
-  const DeformConv2dKernel kernel = deform_conv2d_kernel(direction, params);
+  const ThreadBudget budget(params->num_threads);
+  params->num_threads = budget.threads();
+  const DeformConv2dKernel kernel = deform_conv2d_kernel(direction, *params);
   Tensor scratch = workspace(kernel.workspace_bytes(*params), place);
   kernel.run(*params, scratch.data());
 }

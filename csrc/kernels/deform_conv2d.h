@@ -47,7 +47,7 @@ struct DeformConv2dParams {
   ConstData grad_out;  // [n, o, oh, ow], backward only
   // Backward only, each absent when it is not wanted; each has the shape of its input.
   MutableData grad_x, grad_offset, grad_weight, grad_bias, grad_mask;
-  int num_threads = 0;  // 0: the default, see parallel_for.h
+  int num_threads = 0;  // settled before the workspace is measured, see thread_budget.h
   int index_bits = 0;   // 0: by size; 32 or 64 force a path (tests)
 };
 

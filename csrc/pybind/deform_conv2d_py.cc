@@ -2,6 +2,7 @@
 
 #include "pybind/array.h"
 #include "targets/deform_conv2d_select.h"
+#include "targets/thread_budget.h"
 
 namespace paddle_ops {
 namespace {
@@ -66,7 +67,9 @@ Call make_call(const py::object& x, const py::object& offset, const py::object& 
 }
 
 void run(Direction direction, DeformConv2dParams* params) {
-  const DeformConv2dKernel kernel = deform_conv2d_kernel(direction, params);
+  const ThreadBudget budget(params->num_threads);
+  params->num_threads = budget.threads();
+  const DeformConv2dKernel kernel = deform_conv2d_kernel(direction, *params);
   const py::gil_scoped_release release;
   const auto workspace = make_workspace(kernel.workspace_bytes(*params));
   kernel.run(*params, workspace.get());
@@ -149,7 +152,7 @@ int64_t workspace_bytes(bool backward_too, const Sizes& x, const Sizes& weight, 
     p.grad_x.data = p.grad_offset.data = p.grad_weight.data = p.grad_mask.data = &wanted;
   }
   const auto direction = backward_too ? Direction::kBackward : Direction::kForward;
-  return deform_conv2d_kernel(direction, &p).workspace_bytes(p);
+  return deform_conv2d_kernel(direction, p).workspace_bytes(p);
 }
 
 }  // namespace

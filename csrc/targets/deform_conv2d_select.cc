@@ -1,6 +1,5 @@
 #include "targets/deform_conv2d_select.h"
 
-#include "kernels/common/parallel_for.h"
 #include "targets/select.h"
 
 namespace paddle_ops {
@@ -29,12 +28,11 @@ const DeformConv2dKernels& kernels() {
 
 }  // namespace
 
-DeformConv2dKernel deform_conv2d_kernel(Direction direction, DeformConv2dParams* params) {
-  params->num_threads = baseline::resolve_num_threads(params->num_threads);
+DeformConv2dKernel deform_conv2d_kernel(Direction direction, const DeformConv2dParams& params) {
   const bool wide =
-      params->index_bits == 0 ? !deform_conv2d_fits_int32(params->shape) : params->index_bits == 64;
+      params.index_bits == 0 ? !deform_conv2d_fits_int32(params.shape) : params.index_bits == 64;
   const auto& table = direction == Direction::kForward ? kernels().forward : kernels().backward;
-  return table[accumulates_in_double(params->x.dtype)][wide];
+  return table[accumulates_in_double(params.x.dtype)][wide];
 }
 
 }  // namespace paddle_ops

@@ -6,8 +6,7 @@ namespace paddle_ops {
 
 enum class Direction { kForward, kBackward };
 
-// The loops for this machine, these types and these sizes. Settles params->num_threads, on which
-// the workspace depends.
-DeformConv2dKernel deform_conv2d_kernel(Direction direction, DeformConv2dParams* params);
+// The loops for this machine, these types and these sizes.
+DeformConv2dKernel deform_conv2d_kernel(Direction direction, const DeformConv2dParams& params);
 
 }  // namespace paddle_ops
