@@ -11,7 +11,8 @@ import paddle_ops
 FORKED = """
 import os, sys
 import paddle, paddle_ops
-x, offset, weight = paddle.ones([1, 8, 40, 41]), paddle.zeros([1, 2, 40, 41]), paddle.ones([4, 8, 1, 1])
+x, offset = paddle.ones([1, 8, 40, 41]), paddle.zeros([1, 2, 40, 41])
+weight = paddle.ones([4, 8, 1, 1])
 assert (paddle_ops.deform_conv2d(x, offset, weight).numpy() == 8).all()  # the parent has a team now
 pid = os.fork()
 if pid == 0:
