@@ -11,13 +11,12 @@ template <typename Loops>
 int64_t deform_conv2d_workspace(const DeformConv2dParams& params) {
   Arena arena;
   Loops(params, &arena);
-  return arena.used;
+  return arena.size();
 }
 
 template <typename Loops>
 void deform_conv2d_run(const DeformConv2dParams& params, void* workspace) {
-  Arena arena;
-  arena.base = static_cast<char*>(workspace);
+  Arena arena = Arena::over(workspace);
   Loops(params, &arena).run();
 }
 

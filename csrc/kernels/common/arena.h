@@ -12,7 +12,14 @@ struct Arena {
   char* base = nullptr;
   int64_t used = 0;
 
-  static constexpr int64_t kAlign = 64;
+  static constexpr int64_t kAlign = 64;  // a cache line and the widest vector
+
+  // Of memory with `size()` bytes, wherever it starts.
+  static PO_HOSTDEVICE Arena over(void* memory) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(memory);
+    return {reinterpret_cast<char*>((address + kAlign - 1) / kAlign * kAlign), 0};
+  }
+  PO_HOSTDEVICE int64_t size() const { return used + kAlign; }
 
   template <typename T>
   PO_HOSTDEVICE T* take(int64_t count) {
