@@ -1,12 +1,15 @@
 """The operators among other threads and processes."""
 
 import concurrent.futures
+import re
 
 import child
 import numpy as np
 import paddle
+import pytest
 
 import paddle_ops
+from paddle_ops import _lib
 
 FORKED = """
 import os, sys
@@ -42,3 +45,12 @@ def test_calls_from_many_python_threads_give_the_same_bits():
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         for got in pool.map(call, range(32)):
             assert np.array_equal(got, expected)
+
+
+def test_the_binary_asks_openmp_for_nothing_that_paddles_lacks():
+    """GCC's dynamic schedules do: libgomp would serve them, and every thread run the whole loop."""
+    library = _lib.library()
+    if library is None:
+        pytest.skip("the operators come from a library that the package did not load")
+    asked = set(re.findall(rb"\bGOMP_\w+", library.read_bytes()))
+    assert asked == {b"GOMP_parallel"}

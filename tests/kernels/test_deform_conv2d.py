@@ -212,3 +212,32 @@ def test_channels_that_exceed_one_pass_are_carried_over():
     mask = arrays["mask"][:, 4, 0, 0].astype(np.float64)
     expected = np.repeat(sums, 5, axis=1) * centre * mask[:, None] + np.arange(10)
     assert_norm(out, expected[:, :, None, None], "out")
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_half_types_round_once_to_the_nearest_even(kind):
+    """Sums that are exact in float32, from subnormals to beyond the largest number: to the bit."""
+    random = np.random.RandomState(0)
+    scale = np.repeat(np.float32(2) ** np.arange(-26, 18), 64)
+    values = random.choice([-1, 1], (2, scale.size)) * random.randint(1, 64, (2, scale.size))
+    values[0] *= 64  # 12 bits apart together: more than either half type holds
+    values = np.clip((values * scale).astype(np.float32), -6e4, 6e4).astype(np.float16)
+    sums = values.astype(np.float32).sum(axis=0)
+    if kind == "bfloat16":
+        values = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        wide = (values.astype(np.uint32) << 16).view(np.float32)
+        bits = (wide[0] + wide[1]).view(np.uint32)
+        expected = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+        one = np.uint16(0x3F80)
+    else:
+        with np.errstate(over="ignore"):
+            expected = sums.astype(np.float16)
+        one = np.float16(1)
+    out = np.empty((1, 1, 1, scale.size), values.dtype)
+    KERNELS.deform_conv2d_forward(
+        out=out,
+        x=np.ascontiguousarray(values.reshape(1, 2, 1, -1)),
+        offset=np.zeros((1, 2, 1, scale.size), np.float32),
+        weight=np.full((1, 2, 1, 1), one, values.dtype),
+    )
+    assert out.tobytes() == expected.tobytes()
