@@ -19,11 +19,12 @@ class DeformConv2dForward {
       : p_(params), s_(params.shape), threads_(params.num_threads) {
     most_channels_ = block_channels<acc_t>(s_, kPanelColumns);
     choose_batch();
+    choose_tiles();
     blocks_ = arena->take<ChannelBlock>(block_count_);
     places_ = arena->take<Place>(block_count_);
     weights_ = arena->take<acc_t>(pass_weights_);
     pixels_ = arena->take<acc_t>(pass_pixels_);
-    if (passes_ > 1) carry_ = arena->take<double>(batch_ * s_.out_pixels() * sum_row());
+    if (passes_ > 1) carry_ = arena->take<double>(tiles(batch_) * kTile * sum_row());
     scratch_ = arena->take<Scratch>(threads_);
     for (int i = 0; i < threads_; ++i) {
       const Scratch scratch{arena->take<Plan>(s_.taps()), arena->take<acc_t>(kTile * panel_row()),
@@ -45,7 +46,7 @@ class DeformConv2dForward {
 
  private:
   static constexpr int64_t kTile = 96;           // pixels: rows of one panel
-  static constexpr int64_t kPanelColumns = 512;  // summed in registers before double takes over
+  static constexpr int64_t kPanelColumns = 576;  // summed in registers before double takes over
   static constexpr int64_t kPassBytes = INT64_C(512)
                                         << 20;              // weights and channels-last x at a time
   static constexpr int64_t kBatchBytes = INT64_C(4) << 20;  // small images are taken together
@@ -125,14 +126,40 @@ class DeformConv2dForward {
       });
       if (image == 0) std::fill_n(pixels + images * s_.image_pixels() * padded, padded, acc_t(0));
     });
-    // Small tiles where large ones would be too few to share out evenly. A pixel's sum is the same.
-    const int64_t out_pixels = images * s_.out_pixels();
-    const int64_t step = out_pixels < 16 * threads_ * kTile ? kTile / 2 : kTile;
-    parallel_for(ceil_div(out_pixels, step), threads_, [&](int64_t i, int thread) {
-      const int64_t count = std::min(step, out_pixels - i * step);
-      run_tile(scratch_[thread], n, images, first, last, i * step, count);
+    parallel_for(tiles(images), threads_, [&](int64_t i, int thread) {
+      set_tile(scratch_[thread].tile, images, i);
+      run_tile(scratch_[thread], n, images, first, last, i);
     });
     return last;
+  }
+
+  // Rectangles where a pixel's channels fill cache lines and rows are long, else stretches of
+  // pixels. A pixel's sum is the same in every tile, so this may depend on the number of threads.
+  void choose_tiles() {
+    const int64_t pixel_bytes = std::min(most_channels_, s_.c) * int64_t{sizeof(acc_t)};
+    // Small tiles where large ones would be too few to share out evenly.
+    tile_ = batch_ * s_.out_pixels() < 16 * threads_ * kTile ? kTile / 2 : kTile;
+    tile_rows_ = 1;
+    if (pixel_bytes >= 128 && s_.oh >= 4 && s_.ow >= tile_ / 4) {
+      tile_columns_ = ceil_div(s_.ow, ceil_div(s_.ow, tile_ / 4));
+      tile_rows_ = tile_ / tile_columns_;
+    }
+  }
+
+  int64_t tiles(int64_t images) const {
+    if (tile_rows_ == 1) return ceil_div(images * s_.out_pixels(), tile_);
+    return images * ceil_div(s_.oh, tile_rows_) * ceil_div(s_.ow, tile_columns_);
+  }
+
+  void set_tile(Tile* tile, int64_t images, int64_t i) const {
+    if (tile_rows_ == 1) {
+      const int64_t start = i * tile_;
+      return tile->set(s_, start, std::min(tile_, images * s_.out_pixels() - start));
+    }
+    const int64_t across = ceil_div(s_.ow, tile_columns_), down = ceil_div(s_.oh, tile_rows_);
+    const int64_t column = i % across * tile_columns_, row = i / across % down * tile_rows_;
+    tile->set_rectangle(s_, i / across / down, row, std::min(tile_rows_, s_.oh - row), column,
+                        std::min(tile_columns_, s_.ow - column));
   }
 
   void place_blocks(int64_t first, int64_t last, int64_t images) {
@@ -193,8 +220,9 @@ class DeformConv2dForward {
   }
 
   void run_tile(const Scratch& scratch, int64_t n, int64_t images, int64_t first, int64_t last,
-                int64_t start, int64_t count) {
-    scratch.tile->set(s_, start, count);
+                int64_t tile) {
+    double* carry = carry_ == nullptr ? nullptr : carry_ + tile * kTile * sum_row();
+    const int64_t sums = scratch.tile->count * sum_row();
     const index_t zero_pixel = static_cast<index_t>(images * s_.image_pixels());
     bool fresh = false;  // nothing has been added up for this group yet
     for (int64_t b = first; b < last; ++b) {
@@ -205,13 +233,13 @@ class DeformConv2dForward {
       if (block.first % s_.group_in() == 0) {
         fresh = true;
       } else if (b == first) {
-        std::copy_n(carry_ + start * sum_row(), count * sum_row(), scratch.sum);
+        std::copy_n(carry, sums, scratch.sum);
       }
       if (add_block(scratch, b, fresh)) fresh = false;
       if ((block.first + block.count) % s_.group_in() == 0) {
         store_group(scratch, n, block.group);
       } else if (b + 1 == last) {
-        std::copy_n(scratch.sum, count * sum_row(), carry_ + start * sum_row());
+        std::copy_n(scratch.sum, sums, carry);
       }
     }
   }
@@ -309,6 +337,7 @@ class DeformConv2dForward {
   const DeformConv2dShape& s_;
   int threads_;
   int64_t most_channels_, block_count_;
+  int64_t tile_, tile_rows_, tile_columns_ = 0;  // pixels, and their rectangle if it is one
   int64_t batch_, passes_, blocks_per_pass_, pass_weights_, pass_pixels_;
   ChannelBlock* blocks_;
   Place* places_;

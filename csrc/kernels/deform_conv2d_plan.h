@@ -148,23 +148,41 @@ struct PixelTile {
   index_t y[kTile], x[kTile];  // position of tap (0, 0) without its offset
   index_t image_pixel[kTile];  // number of the image's first pixel in scratch
 
-  // Pixels [start, start + count) of the batch's images. The rest repeats valid numbers.
+  // Pixels [start, start + count) of the batch's images.
   void set(const DeformConv2dShape& s, int64_t start, int64_t pixels) {
-    count = pixels;
-    runs = 0;
+    clear();
     int64_t image = start / s.out_pixels(), pixel = start % s.out_pixels();
-    for (int64_t at = 0; at < count; ++image, pixel = 0) {
-      const int64_t length = std::min(count - at, s.out_pixels() - pixel);
-      run[runs++] = {image, pixel, at, length};
-      int64_t row = pixel / s.ow, column = pixel % s.ow;
-      for (int64_t i = at; i < at + length; ++i) {
-        y[i] = static_cast<index_t>(row * s.stride_h - s.pad_top);
-        x[i] = static_cast<index_t>(column * s.stride_w - s.pad_left);
-        image_pixel[i] = static_cast<index_t>(image * s.image_pixels());
-        if (++column == s.ow) column = 0, ++row;
-      }
-      at += length;
+    for (; count < pixels; ++image, pixel = 0) {
+      add(s, image, pixel, std::min(pixels - count, s.out_pixels() - pixel));
     }
+    fill();
+  }
+
+  // A rectangle of one image: what it samples lies closer together than that of a row as long.
+  void set_rectangle(const DeformConv2dShape& s, int64_t image, int64_t row, int64_t rows,
+                     int64_t column, int64_t columns) {
+    clear();
+    for (int64_t i = row; i < row + rows; ++i) add(s, image, i * s.ow + column, columns);
+    fill();
+  }
+
+ private:
+  void clear() { count = runs = 0; }
+
+  void add(const DeformConv2dShape& s, int64_t image, int64_t pixel, int64_t length) {
+    run[runs++] = {image, pixel, count, length};
+    int64_t row = pixel / s.ow, column = pixel % s.ow;
+    for (int64_t i = count; i < count + length; ++i) {
+      y[i] = static_cast<index_t>(row * s.stride_h - s.pad_top);
+      x[i] = static_cast<index_t>(column * s.stride_w - s.pad_left);
+      image_pixel[i] = static_cast<index_t>(image * s.image_pixels());
+      if (++column == s.ow) column = 0, ++row;
+    }
+    count += length;
+  }
+
+  // The rest of the tile is worked on too, by whole vectors: it gets valid numbers.
+  void fill() {
     std::fill(y + count, y + kTile, index_t(0));
     std::fill(x + count, x + kTile, index_t(0));
     std::fill(image_pixel + count, image_pixel + kTile, index_t(0));
