@@ -192,22 +192,16 @@ class DeformConv2dBackward {
     });
     std::fill_n(scratch.pixels + pixels * slab.padded, slab.padded, acc_t(0));
     if (want_x_) std::fill_n(scratch.grad_pixels, (pixels + 1) * slab.padded, acc_t(0));
-    // Tiles never cut an image at a place that depends on the images before it: what an image gets
-    // does not depend on where in the batch it stands.
-    const int64_t per_image = s_.out_pixels();
-    const int64_t together = std::max<int64_t>(1, kTile / per_image);
-    const int64_t most = together * ceil_div(per_image, ceil_div(per_image, kTile));
-    for (int64_t i = 0; i < images; i += together) {
-      const int64_t end = std::min(images, i + together) * per_image;
-      for (int64_t start = i * per_image; start < end; start += most) {
-        scratch.tile->set(s_, start, std::min(most, end - start));
-        acc_t* partial = nullptr;
-        if (want_offset_) {
-          partial = partial_ + slab_number * partial_size() + first * per_image + start;
-        }
-        run_tile(scratch, slab, packed_ + slab_number * packed_size(), n + first, images, partial,
-                 weight_sum_ + sum * weight_sum_size());
+    for (int64_t i = 0; i < grid_.tiles(images); ++i) {
+      grid_.set(s_, images, i, scratch.tile);
+      acc_t* partial = nullptr;
+      if (want_offset_) {
+        const int64_t pixel =
+            (first + scratch.tile->run[0].image) * s_.out_pixels() + scratch.tile->run[0].pixel;
+        partial = partial_ + slab_number * partial_size() + pixel;
       }
+      run_tile(scratch, slab, packed_ + slab_number * packed_size(), n + first, images, partial,
+               weight_sum_ + sum * weight_sum_size());
     }
     if (!want_x_) return;
     with_lanes<acc_t>(slab.lanes, [&](auto lanes) {
@@ -362,6 +356,8 @@ class DeformConv2dBackward {
   int64_t slots_;  // runs of images with weight sums of their own
   int64_t batch_;  // images whose offset sums exist at a time
   int64_t pack_;   // images that share scratch
+  TileGrid grid_{s_, kTile,
+                 0};  // stretches: rectangles cut grad_out's rows short, and are no faster
   Slab* slabs_;
   acc_t *packed_, *partial_ = nullptr;
   double *weight_sum_, *carry_ = nullptr;

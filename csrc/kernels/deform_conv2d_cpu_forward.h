@@ -19,12 +19,12 @@ class DeformConv2dForward {
       : p_(params), s_(params.shape), threads_(params.num_threads) {
     most_channels_ = block_channels<acc_t>(s_, kPanelColumns);
     choose_batch();
-    choose_tiles();
+    grid_ = choose_grid();
     blocks_ = arena->take<ChannelBlock>(block_count_);
     places_ = arena->take<Place>(block_count_);
     weights_ = arena->take<acc_t>(pass_weights_);
     pixels_ = arena->take<acc_t>(pass_pixels_);
-    if (passes_ > 1) carry_ = arena->take<double>(tiles(batch_) * kTile * sum_row());
+    if (passes_ > 1) carry_ = arena->take<double>(grid_.tiles(batch_) * kTile * sum_row());
     scratch_ = arena->take<Scratch>(threads_);
     for (int i = 0; i < threads_; ++i) {
       const Scratch scratch{arena->take<Plan>(s_.taps()), arena->take<acc_t>(kTile * panel_row()),
@@ -126,40 +126,20 @@ class DeformConv2dForward {
       });
       if (image == 0) std::fill_n(pixels + images * s_.image_pixels() * padded, padded, acc_t(0));
     });
-    parallel_for(tiles(images), threads_, [&](int64_t i, int thread) {
-      set_tile(scratch_[thread].tile, images, i);
+    parallel_for(grid_.tiles(images), threads_, [&](int64_t i, int thread) {
+      grid_.set(s_, images, i, scratch_[thread].tile);
       run_tile(scratch_[thread], n, images, first, last, i);
     });
     return last;
   }
 
-  // Rectangles where a pixel's channels fill cache lines and rows are long, else stretches of
-  // pixels. A pixel's sum is the same in every tile, so this may depend on the number of threads.
-  void choose_tiles() {
-    const int64_t pixel_bytes = std::min(most_channels_, s_.c) * int64_t{sizeof(acc_t)};
-    // Small tiles where large ones would be too few to share out evenly.
-    tile_ = batch_ * s_.out_pixels() < 16 * threads_ * kTile ? kTile / 2 : kTile;
-    tile_rows_ = 1;
-    if (pixel_bytes >= 128 && s_.oh >= 4 && s_.ow >= tile_ / 4) {
-      tile_columns_ = ceil_div(s_.ow, ceil_div(s_.ow, tile_ / 4));
-      tile_rows_ = tile_ / tile_columns_;
-    }
-  }
-
-  int64_t tiles(int64_t images) const {
-    if (tile_rows_ == 1) return ceil_div(images * s_.out_pixels(), tile_);
-    return images * ceil_div(s_.oh, tile_rows_) * ceil_div(s_.ow, tile_columns_);
-  }
-
-  void set_tile(Tile* tile, int64_t images, int64_t i) const {
-    if (tile_rows_ == 1) {
-      const int64_t start = i * tile_;
-      return tile->set(s_, start, std::min(tile_, images * s_.out_pixels() - start));
-    }
-    const int64_t across = ceil_div(s_.ow, tile_columns_), down = ceil_div(s_.oh, tile_rows_);
-    const int64_t column = i % across * tile_columns_, row = i / across % down * tile_rows_;
-    tile->set_rectangle(s_, i / across / down, row, std::min(tile_rows_, s_.oh - row), column,
-                        std::min(tile_columns_, s_.ow - column));
+  // Small tiles where large ones would be too few to share out evenly. A pixel's sum is the same in
+  // every tile, so this may depend on the number of threads.
+  TileGrid choose_grid() const {
+    const bool few = batch_ * s_.out_pixels() < 16 * threads_ * kTile;
+    const int64_t pixel_bytes =
+        std::min(most_channels_, s_.c) * static_cast<int64_t>(sizeof(acc_t));
+    return TileGrid(s_, few ? kTile / 2 : kTile, pixel_bytes);
   }
 
   void place_blocks(int64_t first, int64_t last, int64_t images) {
@@ -337,9 +317,9 @@ class DeformConv2dForward {
   const DeformConv2dShape& s_;
   int threads_;
   int64_t most_channels_, block_count_;
-  int64_t tile_, tile_rows_, tile_columns_ = 0;  // pixels, and their rectangle if it is one
   int64_t batch_, passes_, blocks_per_pass_, pass_weights_, pass_pixels_;
   ChannelBlock* blocks_;
+  TileGrid grid_{s_, kTile, 0};
   Place* places_;
   acc_t *weights_, *pixels_;
   double* carry_ = nullptr;

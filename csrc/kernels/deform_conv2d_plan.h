@@ -189,6 +189,48 @@ struct PixelTile {
   }
 };
 
+// How the output pixels of a batch of images are cut into tiles of at most `tile` pixels. Small
+// images share a tile, larger ones are cut each by itself: what an image gets does not depend on
+// where in the batch it stands. Where rows are long and a pixel's channels fill cache lines, tiles
+// are rectangles, else stretches of pixels.
+struct TileGrid {
+  int64_t together;       // images of one tile
+  int64_t most;           // pixels of a stretch
+  int64_t rows, columns;  // of a rectangle; 0: stretches
+  int64_t down, across;   // rectangles of an image; with stretches, across counts them
+
+  TileGrid(const DeformConv2dShape& s, int64_t tile, int64_t pixel_bytes) {
+    const int64_t pixels = std::max<int64_t>(1, s.out_pixels());
+    together = std::max<int64_t>(1, tile / pixels);
+    across = ceil_div(pixels, tile);
+    most = together * ceil_div(pixels, across);
+    rows = columns = 0;
+    down = 1;
+    if (pixels > tile && pixel_bytes >= 128 && s.ow >= tile / 4) {
+      columns = ceil_div(s.ow, ceil_div(s.ow, tile / 4));
+      rows = tile / columns;
+      across = ceil_div(s.ow, columns);
+      down = ceil_div(s.oh, rows);
+    }
+  }
+
+  int64_t tiles(int64_t images) const { return ceil_div(images, together) * down * across; }
+
+  // Tile i of that many images.
+  template <typename Tile>
+  void set(const DeformConv2dShape& s, int64_t images, int64_t i, Tile* tile) const {
+    const int64_t image = i / (down * across) * together;
+    if (rows == 0) {
+      const int64_t start = image * s.out_pixels() + i % across * most;
+      const int64_t end = std::min(images, image + together) * s.out_pixels();
+      return tile->set(s, start, std::min(most, end - start));
+    }
+    const int64_t row = i / across % down * rows, column = i % across * columns;
+    tile->set_rectangle(s, image, row, std::min(rows, s.oh - row), column,
+                        std::min(columns, s.ow - column));
+  }
+};
+
 // Rows of a [n, rows, out_pixels] tensor over one tile: dst[i] = src[first_image + image, row,
 // pixel].
 template <typename acc_t, typename Tile>
