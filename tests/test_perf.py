@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tools.perf import __main__ as command_line
-from tools.perf import cases, check, measure, providers, rounding, table
+from tools.perf import cases, check, measure, plot, providers, regression, rounding, table
 from tools.perf.cases import DIRECTIONS, FORWARD, FORWARD_BACKWARD
 
 TINY = cases.DeformConvCase(
@@ -325,3 +325,31 @@ def test_mistakes_in_arguments_are_told(arguments, capsys):
     with pytest.raises(SystemExit):
         command_line.main(arguments.split())
     assert "error" in capsys.readouterr().err
+
+
+def _measurement(case, direction, **seconds):
+    settings = measure.Settings((direction,), "normal", "float32", 1, 3, 1.0)
+    samples = {name: [value] * 3 for name, value in seconds.items()}
+    return measure.Measurement(cases.CASES[case], direction, settings, samples)
+
+
+def test_regressions_are_lost_ratios_and_missing_ones():
+    kept = [
+        _measurement(case, direction, paddle_ops=1.0, paddle=2 * least)
+        for (case, direction), least in regression.LEAST.items()
+    ]
+    assert regression.regressions(kept) == []
+    slow = [_measurement("S10", FORWARD, paddle_ops=1.0, paddle=1.0), *kept[1:]]
+    assert len(regression.regressions(slow)) == 1
+    assert "S10 forward: 1.00 times as fast" in regression.regressions(slow)[0]
+    assert regression.regressions(kept[1:]) == ["S10 forward: not measured"]
+
+
+def test_plot_is_a_picture(tmp_path):
+    file = tmp_path / "ratios.png"
+    rows = [
+        _measurement("S10", FORWARD, paddle_ops=1.0, paddle=20.0, copy=0.5),
+        _measurement("E2", FORWARD_BACKWARD, paddle_ops=1.0, paddle=0.8),
+    ]
+    plot.plot(rows, file)
+    assert file.read_bytes().startswith(b"\x89PNG")

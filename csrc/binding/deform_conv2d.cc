@@ -153,12 +153,12 @@ DeformConv2dParams make_params(const Inputs& in, const Attributes& a) {
   return p;
 }
 
-void run(Direction direction, DeformConv2dParams* params, const paddle::Place& place) {
+void run(Direction direction, DeformConv2dParams* params) {
   const ThreadBudget budget(params->num_threads);
   params->num_threads = budget.threads();
   const DeformConv2dKernel kernel = deform_conv2d_kernel(direction, *params);
-  Tensor scratch = workspace(kernel.workspace_bytes(*params), place);
-  kernel.run(*params, scratch.data());
+  const Workspace scratch = workspace(kernel.workspace_bytes(*params));
+  kernel.run(*params, scratch.get());
 }
 
 std::vector<Tensor> forward(const Tensor& x, const Tensor& offset, const Tensor& weight,
@@ -173,7 +173,7 @@ std::vector<Tensor> forward(const Tensor& x, const Tensor& offset, const Tensor&
     const DeformConv2dShape& s = p.shape;
     Tensor out = new_tensor({s.n, s.o, s.oh, s.ow}, x.dtype(), x.place());
     p.out = mutable_data(kOp, "out", out);
-    run(Direction::kForward, &p, x.place());
+    run(Direction::kForward, &p);
     return {out};
   });
 }
@@ -206,7 +206,7 @@ std::vector<Tensor> backward(const Tensor& x, const Tensor& offset, const Tensor
     p.grad_weight = wanted(weight, true);
     p.grad_bias = wanted(bias, has_bias);
     p.grad_mask = wanted(mask, has_mask);
-    run(Direction::kBackward, &p, x.place());
+    run(Direction::kBackward, &p);
     return gradients;
   });
 }

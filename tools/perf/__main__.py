@@ -11,7 +11,7 @@ from typing import Sequence
 
 from tqdm import tqdm
 
-from tools.perf import cases, table
+from tools.perf import cases, plot, regression, table
 from tools.perf.measure import Measurement, Settings, measure
 from tools.perf.provider import Provider
 from tools.perf.providers import BY_INDEX, PROVIDERS, Paddle, PaddleOps
@@ -65,6 +65,12 @@ def parser() -> argparse.ArgumentParser:
     add("--seed-table", action="store_true", help="C1, C2 and C3 in the published layout")
     add("--json", type=Path, metavar="FILE", help="write everything that was measured")
     add("--markdown", action="store_true", help="print Markdown")
+    add("--plot", type=Path, metavar="FILE", help="draw the ratios as a PNG")
+    add(
+        "--check-regression",
+        action="store_true",
+        help="few cases, beside Paddle's own: exit status 1 if a ratio is far below what it was",
+    )
     return root
 
 
@@ -84,13 +90,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(show(measurements, style))
     if options.json:
         options.json.write_text(json.dumps(table.to_json(measurements), indent=1) + "\n")
-    return 1 if any(m.failures for m in measurements) else 0
+    if options.plot:
+        plot.plot(measurements, options.plot)
+    lost = regression.regressions(measurements) if options.check_regression else []
+    for line in lost:
+        print(f"regression: {line}", file=sys.stderr)
+    return 1 if lost or any(m.failures for m in measurements) else 0
 
 
 def _cases(options: argparse.Namespace) -> list[cases.Case]:
     """Return the cases that the arguments name."""
     if options.case:
         names = options.case
+    elif options.check_regression:
+        names = regression.CASES
     elif options.seed_table:
         names = cases.SEED_TABLE
     else:
@@ -102,7 +115,7 @@ def _providers(options: argparse.Namespace, root: argparse.ArgumentParser) -> li
     """Return the providers that the arguments name, in the registry's order."""
     if options.provider:
         names = set(options.provider)
-    elif options.seed_table:
+    elif options.seed_table or options.check_regression:
         names = {PaddleOps.name, Paddle.name}
     else:
         names = {name for name in PROVIDERS if name not in _FORCED and PROVIDERS[name].available()}

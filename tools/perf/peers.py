@@ -53,7 +53,8 @@ class _InTorch(Provider):
         """Compute the output."""
 
     def forward(self) -> Results:
-        with self._torch.inference_mode():
+        # Not inference_mode: some convolutions take a path in it that is several times slower.
+        with self._torch.no_grad():
             return {"out": self._call(**self._constants)}
 
     def forward_backward(self) -> Results:
@@ -176,3 +177,61 @@ def _onnx_model(case: DeformConvCase) -> bytes:
     opset = helper.make_opsetid("", 19)
     model = helper.make_model(graph, opset_imports=[opset], ir_version=9)
     return model.SerializeToString()
+
+
+class OpenVino(Provider):
+    """OpenVINO's DeformableConvolution-8; inference only."""
+
+    name = "openvino"
+
+    @classmethod
+    def available(cls) -> bool:
+        return _import("openvino") is not None
+
+    @classmethod
+    def version(cls) -> str:
+        return f"openvino {_import('openvino').__version__.split('-')[0]}"
+
+    @classmethod
+    def supports(cls, case: Case, direction: str, dtype: str) -> bool:
+        return OnnxRuntime.supports(case, direction, dtype)
+
+    def __init__(self, case: Case, tensors: Tensors, dtype: str, threads: int):
+        openvino = _import("openvino")
+        self._feeds = {name: value for name, value in tensors.items() if name != "grad_out"}
+        self._model = openvino.compile_model(
+            _openvino_model(openvino, case),
+            "CPU",
+            {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"},
+        )
+
+    def forward(self) -> Results:
+        return {"out": self._model(self._feeds)[0]}
+
+    def forward_backward(self) -> Results:
+        raise NotImplementedError("openvino: no gradients")
+
+
+def _openvino_model(openvino: Any, case: DeformConvCase) -> Any:
+    """Return a model that is one DeformableConvolution of the case's sizes."""
+    ops = _import("openvino.opset8")
+    values = {
+        name: ops.parameter(list(shape), dtype=np.float32, name=name)
+        for name, shape in case.inputs().items()
+    }
+    out = ops.deformable_convolution(
+        values["x"],
+        values["offset"],
+        values["weight"],
+        strides=[case.stride] * 2,
+        pads_begin=[case.padding] * 2,
+        pads_end=[case.padding] * 2,
+        dilations=[1, 1],
+        mask=values.get("mask"),
+        group=case.groups,
+        deformable_group=case.deformable_groups,
+        bilinear_interpolation_pad=True,
+    )
+    if "bias" in values:
+        out = ops.add(out, ops.reshape(values["bias"], np.array([1, -1, 1, 1]), False))
+    return openvino.Model([out], list(values.values()), case.name)

@@ -18,7 +18,7 @@ from paddle.vision import ops as vision
 import paddle_ops
 from paddle_ops import _lib
 from tools.perf.cases import FORWARD, FORWARD_BACKWARD, Case, DeformConvCase, Tensors
-from tools.perf.peers import Dense, OnnxRuntime, Torch
+from tools.perf.peers import Dense, OnnxRuntime, OpenVino, Torch
 from tools.perf.provider import Provider, Results
 from tools.perf.rounding import bfloat16_bits, from_bfloat16_bits
 
@@ -223,7 +223,17 @@ def _arguments(case: Case) -> dict[str, int]:
 # In the order of the table's columns. The first of these in a run is what others are divided by.
 PROVIDERS: dict[str, type[Provider]] = {
     provider.name: provider
-    for provider in (PaddleOps, KernelsInt32, KernelsInt64, Paddle, Torch, OnnxRuntime, Dense, Copy)
+    for provider in (
+        PaddleOps,
+        KernelsInt32,
+        KernelsInt64,
+        Paddle,
+        Torch,
+        OnnxRuntime,
+        OpenVino,
+        Dense,
+        Copy,
+    )
 }
 # What stands for this package, by the width of indices that is asked for.
 BY_INDEX = {"auto": PaddleOps.name, "int32": KernelsInt32.name, "int64": KernelsInt64.name}
