@@ -143,8 +143,8 @@ inline Tensor new_tensor(const Shape& shape, paddle::DataType dtype, const paddl
   return paddle::empty(shape, dtype, place);
 }
 
-// Scratch memory for a kernel. Not from Paddle's allocator, which returns it to the system each time:
-// clearing its pages anew would take up to a fifth of a call. malloc keeps what it got back.
+// Scratch memory for a kernel. Not from Paddle's allocator, which returns it to the system each
+// time: clearing its pages anew would take up to a fifth of a call. malloc keeps what it got back.
 using Workspace = std::unique_ptr<char[]>;
 inline Workspace workspace(int64_t bytes) {
   return Workspace(new char[static_cast<size_t>(bytes)]);

@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import re
-import subprocess
 
 import child
 import numpy as np
@@ -21,7 +20,6 @@ assert (paddle_ops.deform_conv2d(x, offset, weight).numpy() == 8).all()  # the p
 pid = os.fork()
 if pid == 0:
     ok = paddle_ops.get_num_threads() == 1
-    paddle_ops.set_num_threads(2)
     ok = ok and (paddle_ops.deform_conv2d(x, offset, weight).numpy() == 8).all()
     os._exit(0 if ok else 1)
 assert os.waitpid(pid, 0)[1] == 0
@@ -29,13 +27,9 @@ assert paddle_ops.get_num_threads() == len(os.sched_getaffinity(0))
 """
 
 
-def test_a_forked_child_has_one_thread_and_may_have_more():
-    """With libgomp the child hangs in its first parallel region, every time."""
-    try:
-        child.run(FORKED, timeout=60)
-    except subprocess.TimeoutExpired:
-        # Seen once in about 1,300 forks beside Paddle's own threads; the rule is what is tested.
-        child.run(FORKED, timeout=60)
+def test_a_forked_child_computes_with_one_thread():
+    """More may hang: always with libgomp, once in about 1,300 forks with Paddle's libiomp5."""
+    child.run(FORKED)
 
 
 def test_calls_from_many_python_threads_give_the_same_bits():
