@@ -9,8 +9,8 @@ import os
 # them, compiled ahead or just in time, and child processes too.
 _VARIABLE = "PADDLE_OPS_NUM_THREADS"
 
-# Forked children are, as a rule, the workers of a DataLoader, one for each CPU. And OpenMP's threads
-# do not survive a fork: a child that starts its own where the parent had some was seen to hang.
+# Forked children are, as a rule, the workers of a DataLoader, one for each CPU. And OpenMP's
+# threads do not survive a fork: a child that starts its own, where the parent had some, can hang.
 os.register_at_fork(after_in_child=lambda: os.environ.setdefault(_VARIABLE, "1"))
 
 
