@@ -7,7 +7,6 @@
 #ifndef PADDLE_NO_PYTHON
 #define PADDLE_NO_PYTHON
 #endif
-#include <memory>
 #include <new>
 #include <sstream>
 #include <stdexcept>
@@ -141,13 +140,6 @@ inline Tensor new_tensor(const Shape& shape, paddle::DataType dtype, const paddl
     if (size == 0) return paddle::from_blob(nothing, shape, dtype, phi::DataLayout::NCHW, place);
   }
   return paddle::empty(shape, dtype, place);
-}
-
-// Scratch memory for a kernel. Not from Paddle's allocator, which returns it to the system each
-// time: clearing its pages anew would take up to a fifth of a call. malloc keeps what it got back.
-using Workspace = std::unique_ptr<char[]>;
-inline Workspace workspace(int64_t bytes) {
-  return Workspace(new char[static_cast<size_t>(bytes)]);
 }
 
 // Paddle insists on an initialised tensor for every gradient, wanted or not; this is the cheapest.

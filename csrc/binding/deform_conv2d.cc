@@ -10,6 +10,7 @@
 #include "binding/check.h"
 #include "targets/deform_conv2d_select.h"
 #include "targets/thread_budget.h"
+#include "targets/workspace.h"
 
 namespace paddle_ops {
 namespace {
@@ -157,7 +158,7 @@ void run(Direction direction, DeformConv2dParams* params) {
   const ThreadBudget budget(params->num_threads);
   params->num_threads = budget.threads();
   const DeformConv2dKernel kernel = deform_conv2d_kernel(direction, *params);
-  const Workspace scratch = workspace(kernel.workspace_bytes(*params));
+  const Workspace scratch(kernel.workspace_bytes(*params));
   kernel.run(*params, scratch.get());
 }
 

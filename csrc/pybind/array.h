@@ -8,7 +8,6 @@
 #include <pybind11/stl.h>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -78,11 +77,6 @@ inline void check_shape(const std::string& argument, const Array& array,
   };
   throw py::value_error(argument + ": expected shape " + text(expected) + ", got " +
                         text(array.shape));
-}
-
-// Scratch for a kernel; untouched pages cost nothing.
-inline std::unique_ptr<char[]> make_workspace(int64_t bytes) {
-  return std::unique_ptr<char[]>(new char[static_cast<size_t>(bytes > 0 ? bytes : 1)]);
 }
 
 }  // namespace paddle_ops

@@ -3,6 +3,7 @@
 #include "pybind/array.h"
 #include "targets/deform_conv2d_select.h"
 #include "targets/thread_budget.h"
+#include "targets/workspace.h"
 
 namespace paddle_ops {
 namespace {
@@ -71,7 +72,7 @@ void run(Direction direction, DeformConv2dParams* params) {
   params->num_threads = budget.threads();
   const DeformConv2dKernel kernel = deform_conv2d_kernel(direction, *params);
   const py::gil_scoped_release release;
-  const auto workspace = make_workspace(kernel.workspace_bytes(*params));
+  const Workspace workspace(kernel.workspace_bytes(*params));
   kernel.run(*params, workspace.get());
 }
 
