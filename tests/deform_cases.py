@@ -118,6 +118,14 @@ CASES = {
     "channels_over_a_panel": Case(
         (1, 80, 6, 5), (66, 3, 1), (1, 1), (1, 1, 0, 0), deformable_groups=5
     ),
+    # Few outputs a group are computed in another layout, from 9 on (float32) in the usual one.
+    "groups_of_13_outputs": Case(
+        (2, 6, 5, 4), (26, 3, 2), (1, 2), (1, 0, 0, 1), groups=2, deformable_groups=3
+    ),
+    "few_outputs_of_70_channels": Case((1, 70, 5, 4), (3, 3, 3), (1, 1), (1, 1, 1, 0)),
+    "groups_over_a_panel": Case(
+        (1, 72, 4, 5), (72, 3, 3), (1, 2), (0, 1, 1, 1), groups=36, deformable_groups=2
+    ),
 }
 
 

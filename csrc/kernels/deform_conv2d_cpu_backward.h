@@ -75,7 +75,8 @@ class DeformConv2dBackward {
   struct Scratch {
     acc_t *pixels, *grad_pixels;  // [image pixel][channel] of the images at hand
     Plan* plan;
-    acc_t* grad_out;              // [output][tile pixel]
+    TapSlopes<acc_t, kTile>* slopes;
+    acc_t (*grad_out)[kTile];     // [output][tile pixel]
     acc_t *grad_column, *column;  // [tile pixel][tap][channel]
     Tile* tile;
   };
@@ -112,12 +113,13 @@ class DeformConv2dBackward {
   }
 
   void take_scratch(int thread, Arena* arena) {
-    // Beyond the images: the zero pixel, and what whole vectors of pixels read past the end.
+    // Beyond the images: the zero pixels, which whole vectors of pixels read too.
     const int64_t pixels = (pack_ * s_.image_pixels() + kFullLanes<acc_t>)*most_padded_;
     const Scratch scratch{arena->take<acc_t>(pixels),
                           arena->take<acc_t>(want_x_ ? pixels : 0),
                           arena->take<Plan>(s_.taps()),
-                          arena->take<acc_t>(outputs() * kTile),
+                          arena->take<TapSlopes<acc_t, kTile>>(s_.taps()),
+                          arena->take<acc_t[kTile]>(outputs()),
                           arena->take<acc_t>(kTile * columns()),
                           arena->take<acc_t>(want_weight_ ? kTile * columns() : 0),
                           arena->take<Tile>(1)};
@@ -152,7 +154,7 @@ class DeformConv2dBackward {
 
   // Columns beyond a slab's own are multiplied too; they must be numbers.
   void clear_padding(const Scratch& scratch) {
-    std::fill_n(scratch.grad_out, outputs() * kTile, acc_t(0));
+    std::fill_n(scratch.grad_out[0], outputs() * kTile, acc_t(0));
     if (want_weight_) std::fill_n(scratch.column, kTile * columns(), acc_t(0));
   }
 
@@ -190,8 +192,9 @@ class DeformConv2dBackward {
             s_, p_.x, n + first + i, slab, scratch.pixels + i * s_.image_pixels() * slab.padded);
       }
     });
-    std::fill_n(scratch.pixels + pixels * slab.padded, slab.padded, acc_t(0));
-    if (want_x_) std::fill_n(scratch.grad_pixels, (pixels + 1) * slab.padded, acc_t(0));
+    const int64_t zeros = kFullLanes<acc_t> * slab.padded;
+    std::fill_n(scratch.pixels + pixels * slab.padded, zeros, acc_t(0));
+    if (want_x_) std::fill_n(scratch.grad_pixels, pixels * slab.padded + zeros, acc_t(0));
     for (int64_t i = 0; i < grid_.tiles(images); ++i) {
       grid_.set(s_, images, i, scratch.tile);
       acc_t* partial = nullptr;
@@ -217,15 +220,15 @@ class DeformConv2dBackward {
                 int64_t images, acc_t* partial, double* weight_sum) {
     const Tile& tile = *scratch.tile;
     make_plan(p_, tile, n, slab.deformable_group, p_.boundary_grad == BoundaryGrad::kTorchvision,
-              static_cast<index_t>(images * s_.image_pixels()), scratch.plan);
-    for (int64_t o = 0; o < s_.group_out(); ++o) {
-      load_tile_row(scratch.grad_out + o * kTile, p_.grad_out, tile, n, s_.o,
-                    slab.group * s_.group_out() + o, s_.out_pixels());
-    }
+              ZeroPixels<index_t>{static_cast<index_t>(images * s_.image_pixels()), 1},
+              scratch.plan, scratch.slopes);
+    load_tile_rows(scratch.grad_out, p_.grad_out, tile, n, s_.o, slab.group * s_.group_out(),
+                   s_.group_out(), s_.out_pixels());
     const int64_t used = round_up(s_.taps() * slab.padded, kFullLanes<acc_t>);
     if (want_x_ || want_offset_) multiply_grad_column(scratch, packed, used);
     const SampleTask<acc_t, index_t, kTile> task{tile.count,
                                                  scratch.plan,
+                                                 scratch.slopes,
                                                  s_.taps(),
                                                  slab.padded,
                                                  scratch.pixels,
@@ -239,7 +242,7 @@ class DeformConv2dBackward {
       backward_samples<decltype(lanes)::value>(task, want_x_, want_offset_, want_weight_);
     });
     if (want_weight_) {
-      const GemmA<acc_t> a{scratch.grad_out, kTile, 1};
+      const GemmA<acc_t> a{scratch.grad_out[0], kTile, 1};
       const GemmB<acc_t> b{scratch.column, kPanelLanes, columns()};
       gemm(a, b, outputs(), used, tile.count, weight_sum, columns(), /*add=*/true);
     }
@@ -249,7 +252,7 @@ class DeformConv2dBackward {
   void multiply_grad_column(const Scratch& scratch, const acc_t* packed, int64_t used) {
     for (int64_t o = 0; o < s_.group_out(); o += kDepth) {
       const int64_t depth = std::min(kDepth, s_.group_out() - o);
-      const GemmA<acc_t> a{scratch.grad_out + o * kTile, 1, kTile};
+      const GemmA<acc_t> a{scratch.grad_out[o], 1, kTile};
       const GemmB<acc_t> b{packed + o * kPanelLanes, s_.group_out() * kPanelLanes, kPanelLanes};
       gemm(a, b, round_up(scratch.tile->count, kGemmRows), used, depth, scratch.grad_column,
            columns(), /*add=*/o > 0);
@@ -268,26 +271,43 @@ class DeformConv2dBackward {
       const int64_t per_group = s_.c / groups;
       const bool starts = slabs_[first].first == group * per_group;
       const bool ends = slabs_[last - 1].first + slabs_[last - 1].count == (group + 1) * per_group;
-      for (int64_t row = 0; row < 3 * s_.taps(); ++row) {
-        reduce_offset_row(first, last, n + image, image, group, row, starts, ends);
+      for (int64_t which = 0; which < 3; ++which) {
+        if ((which == 2 ? p_.grad_mask : p_.grad_offset).data == nullptr) continue;
+        if (last - first == 1 && starts && ends) {  // one slab holds the whole sum
+          store_offset_rows(first, n + image, image, group, which);
+        } else {
+          for (int64_t tap = 0; tap < s_.taps(); ++tap) {
+            reduce_offset_row(first, last, n + image, image, group, which, tap, starts, ends);
+          }
+        }
       }
     });
   }
 
+  // Where the row of a tap lies in grad_offset (which = 0: dy, 1: dx) or grad_mask (2).
+  int64_t offset_row(int64_t n, int64_t group, int64_t which, int64_t tap) const {
+    const int64_t row = (n * s_.deformable_groups + group) * s_.taps() + tap;
+    return which == 2 ? row : 2 * row + which;
+  }
+  const acc_t* partial_row(int64_t which, int64_t tap, int64_t image) const {
+    return partial_ + ((3 * tap + which) * batch_ + image) * s_.out_pixels();
+  }
+
+  void store_offset_rows(int64_t slab, int64_t n, int64_t image, int64_t group, int64_t which) {
+    const int64_t pixels = s_.out_pixels();
+    store_rows(which == 2 ? p_.grad_mask : p_.grad_offset, offset_row(n, group, which, 0) * pixels,
+               partial_row(which, 0, image) + slab * partial_size(), pixels, s_.taps(),
+               {which == 2 ? pixels : 2 * pixels, 3 * batch_ * pixels});
+  }
+
   void reduce_offset_row(int64_t first, int64_t last, int64_t n, int64_t image, int64_t group,
-                         int64_t row, bool starts, bool ends) {
-    const int64_t tap = group * s_.taps() + row / 3, all_taps = s_.deformable_groups * s_.taps();
-    const int64_t which = row % 3;  // dy, dx, mask
-    const MutableData to = which == 2 ? p_.grad_mask : p_.grad_offset;
-    if (to.data == nullptr) return;
-    const int64_t out_row = which == 2 ? n * all_taps + tap : (n * all_taps + tap) * 2 + which;
-    const acc_t* partial = partial_ + (row * batch_ + image) * s_.out_pixels();
-    if (last - first == 1 && starts && ends) {  // one slab holds the whole sum
-      return store_row(to, out_row * s_.out_pixels(), partial + first * partial_size(),
-                       s_.out_pixels());
-    }
+                         int64_t which, int64_t tap, bool starts, bool ends) {
+    const acc_t* partial = partial_row(which, tap, image);
     double* carry = carry_;
-    if (carry != nullptr) carry += ((n * all_taps + tap) * 3 + which) * s_.out_pixels();
+    if (carry != nullptr) {
+      const int64_t row = (n * s_.deformable_groups + group) * s_.taps() + tap;
+      carry += (row * 3 + which) * s_.out_pixels();
+    }
     double sum[kTile];
     for (int64_t p = 0; p < s_.out_pixels(); p += kTile) {
       const int64_t count = std::min(kTile, s_.out_pixels() - p);
@@ -297,7 +317,8 @@ class DeformConv2dBackward {
         for (int64_t i = 0; i < count; ++i) sum[i] += static_cast<double>(from[i]);
       }
       if (ends) {
-        store_row(to, out_row * s_.out_pixels() + p, sum, count);
+        store_row(which == 2 ? p_.grad_mask : p_.grad_offset,
+                  offset_row(n, group, which, tap) * s_.out_pixels() + p, sum, count);
       } else {
         std::copy_n(sum, count, carry + p);
       }

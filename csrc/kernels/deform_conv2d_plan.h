@@ -10,11 +10,13 @@
 namespace paddle_ops {
 namespace PO_TARGET {
 
-// A run of input channels inside one group and one deformable group. In channels-last scratch its
-// channels lie side by side, padded with zeros to whole vectors of `lanes`.
+// A run of input channels inside one deformable group: a part of one group, or whole groups. In
+// channels-last scratch its channels lie side by side, padded with zeros to whole vectors of
+// `lanes`.
 struct ChannelBlock {
   int64_t first, count, padded;
-  int64_t group, deformable_group;
+  int64_t group, groups;  // the first group, and how many
+  int64_t deformable_group;
   int32_t lanes;
 };
 
@@ -50,7 +52,7 @@ void with_lanes(int32_t lanes, const Body& body) {
 
 constexpr int64_t kStrip = 64;  // pixels that layouts are changed by at a time, whole vectors
 
-// The block that starts at channel `first`, of at most `most` channels.
+// The block of one group that starts at channel `first`, of at most `most` channels.
 template <typename acc_t>
 ChannelBlock channel_block_at(const DeformConv2dShape& s, int64_t most, int64_t first) {
   const int64_t per_group = s.group_in(), per_deformable = s.c / s.deformable_groups;
@@ -58,7 +60,7 @@ ChannelBlock channel_block_at(const DeformConv2dShape& s, int64_t most, int64_t 
   const int64_t end =
       std::min({(group + 1) * per_group, (deformable + 1) * per_deformable, first + most});
   const int32_t lanes = lanes_for<acc_t>(end - first);
-  return {first, end - first, round_up(end - first, lanes), group, deformable, lanes};
+  return {first, end - first, round_up(end - first, lanes), group, 1, deformable, lanes};
 }
 
 // All blocks in order.
@@ -89,13 +91,10 @@ void to_channels_last(const DeformConv2dShape& s, ConstData x, int64_t n, const 
   for (int64_t p = 0; p < image; p += kStrip) {
     const int64_t strip = std::min(kStrip, image - p);
     for (int64_t c = 0; c < block.padded; c += kLanes) {
-      for (int64_t j = 0; j < kLanes; ++j) {
-        if (c + j < block.count) {
-          load_row(rows[j], x, (n * s.c + block.first + c + j) * image + p, strip);
-        } else {
-          std::fill_n(rows[j], strip, acc_t(0));
-        }
-      }
+      const int64_t valid_rows = std::min<int64_t>(kLanes, block.count - c);
+      load_rows(rows[0], x, (n * s.c + block.first + c) * image + p, strip, valid_rows,
+                {kStrip, image});
+      for (int64_t j = valid_rows; j < kLanes; ++j) std::fill_n(rows[j], strip, acc_t(0));
       acc_t* to = pixels + p * block.padded + c;
       for (int64_t i = 0; i < strip; i += kLanes) {
         V v[kLanes];
@@ -231,86 +230,123 @@ struct TileGrid {
   }
 };
 
-// Rows of a [n, rows, out_pixels] tensor over one tile: dst[i] = src[first_image + image, row,
-// pixel].
-template <typename acc_t, typename Tile>
-void load_tile_row(acc_t* dst, ConstData src, const Tile& tile, int64_t first_image, int64_t rows,
-                   int64_t row, int64_t out_pixels) {
+// Rows [first, first + count) of a [n, rows, out_pixels] tensor over one tile:
+// dst[r][i] = src[first_image + image, first + r, pixel].
+template <typename acc_t, typename index_t, int64_t kTile>
+void load_tile_rows(acc_t (*dst)[kTile], ConstData src, const PixelTile<index_t, kTile>& tile,
+                    int64_t first_image, int64_t rows, int64_t first, int64_t count,
+                    int64_t out_pixels) {
   for (int64_t r = 0; r < tile.runs; ++r) {
     const auto& run = tile.run[r];
-    const int64_t start = ((first_image + run.image) * rows + row) * out_pixels + run.pixel;
-    load_row(dst + run.at, src, start, run.count);
+    const int64_t start = ((first_image + run.image) * rows + first) * out_pixels + run.pixel;
+    load_rows(dst[0] + run.at, src, start, run.count, count, {kTile, out_pixels});
+  }
+}
+
+// The way back, for the outputs: src[r][i] to dst[first_image + image, first + r, pixel].
+template <typename acc_t, typename index_t, int64_t kTile>
+void store_tile_rows(MutableData dst, const PixelTile<index_t, kTile>& tile, int64_t first_image,
+                     int64_t rows, int64_t first, const acc_t (*src)[kTile], int64_t count,
+                     int64_t out_pixels) {
+  for (int64_t r = 0; r < tile.runs; ++r) {
+    const auto& run = tile.run[r];
+    const int64_t start = ((first_image + run.image) * rows + first) * out_pixels + run.pixel;
+    store_rows(dst, start, src[0] + run.at, run.count, count, {out_pixels, kTile});
   }
 }
 
 // One tap of the plan: where each pixel of a tile samples. What lies outside has weight and mask 0
-// and reads the zero pixel, so that the loops need not ask.
+// and reads a zero pixel, so that the loops need not ask.
 template <typename acc_t, typename index_t, int64_t kTile>
 struct TapPlan {
   index_t pixel[4][kTile];  // numbers of v0..v3, see bilinear.h
   acc_t weight[4][kTile];   // 0 unless the sample is inside
   acc_t mask[kTile];        // 1 without a mask
+};
+
+// What else the gradients of offset and mask need.
+template <typename acc_t, int64_t kTile>
+struct TapSlopes {
   acc_t ly[kTile], lx[kTile];
   acc_t inside[kTile], reached[kTile];  // 1 or 0; reached: inside, or on a border with a slope
+};
+
+// The pixels that take the place of those outside: every lane its own, or `step` 0 and all the
+// same. Adding to one and the same pixel again and again, each addition would wait for the one
+// before.
+template <typename index_t>
+struct ZeroPixels {
+  index_t first, step;
 };
 
 // slope_at_border: the "torchvision" rule, which keeps the right-hand slope at exactly -1.
 template <typename acc_t, typename index_t, int64_t kTile>
 void plan_tap(const DeformConv2dShape& s, const PixelTile<index_t, kTile>& tile, index_t tap_y,
               index_t tap_x, const acc_t* dy, const acc_t* dx, const acc_t* mask,
-              bool slope_at_border, index_t zero_pixel, TapPlan<acc_t, index_t, kTile>* plan) {
+              bool slope_at_border, ZeroPixels<index_t> zeros, TapPlan<acc_t, index_t, kTile>* plan,
+              TapSlopes<acc_t, kTile>* slopes) {
   constexpr int kLanes = kFullLanes<acc_t>;
   static_assert(kTile % kLanes == 0, "vectors of pixels do not leave the tile");
   using Number = VectorNumber<acc_t, index_t, kLanes>;
   using V = typename Number::value_t;
   using I = typename Number::index_t;
   const index_t height = static_cast<index_t>(s.h), width = static_cast<index_t>(s.w);
-  const I zero = I{} + zero_pixel;
+  I zero;
+#pragma GCC unroll 16
+  for (int j = 0; j < kLanes; ++j) zero[j] = zeros.first + static_cast<index_t>(j) * zeros.step;
   const V one = V{} + acc_t(1);
   for (int64_t i = 0; i < tile.count; i += kLanes) {
     const auto y = locate<Number>(load_vec<I>(tile.y + i) + tap_y, load_vec<V>(dy + i), height);
     const auto x = locate<Number>(load_vec<I>(tile.x + i) + tap_x, load_vec<V>(dx + i), width);
-    const auto inside = y.inside & x.inside;
-    const auto reached = slope_at_border ? y.border & x.border : inside;
+    const auto inside = Number::all(y.inside, x.inside);
+    const auto reached = slope_at_border ? Number::all(y.border, x.border) : inside;
     const I first = load_vec<I>(tile.image_pixel + i) + (reached ? y.low * width + x.low : I{});
-    const auto top = reached & (y.low >= 0), bottom = reached & (y.low < height - 1);
+    const auto top = Number::all(reached, y.low >= 0);
+    const auto bottom = Number::all(reached, y.low < height - 1);
     const auto left = x.low >= 0, right = x.low < width - 1;
-    store_vec(plan->pixel[0] + i, top & left ? first : zero);
-    store_vec(plan->pixel[1] + i, top & right ? first + 1 : zero);
-    store_vec(plan->pixel[2] + i, bottom & left ? first + width : zero);
-    store_vec(plan->pixel[3] + i, bottom & right ? first + width + 1 : zero);
+    store_vec(plan->pixel[0] + i, Number::all(top, left) ? first : zero);
+    store_vec(plan->pixel[1] + i, Number::all(top, right) ? first + 1 : zero);
+    store_vec(plan->pixel[2] + i, Number::all(bottom, left) ? first + width : zero);
+    store_vec(plan->pixel[3] + i, Number::all(bottom, right) ? first + width + 1 : zero);
     const auto inside_value = Number::as_value_mask(inside);
     const auto reached_value = Number::as_value_mask(reached);
     V weight[4];
     bilinear_weights(y.fraction, x.fraction, weight);
     for (int k = 0; k < 4; ++k) store_vec(plan->weight[k] + i, inside_value ? weight[k] : V{});
     store_vec(plan->mask + i, reached_value ? load_vec<V>(mask + i) : V{});
-    store_vec(plan->ly + i, y.fraction);
-    store_vec(plan->lx + i, x.fraction);
-    store_vec(plan->inside + i, inside_value ? one : V{});
-    store_vec(plan->reached + i, reached_value ? one : V{});
+    if (slopes == nullptr) continue;
+    store_vec(slopes->ly + i, y.fraction);
+    store_vec(slopes->lx + i, x.fraction);
+    store_vec(slopes->inside + i, inside_value ? one : V{});
+    store_vec(slopes->reached + i, reached_value ? one : V{});
   }
 }
 
-// The plan of one tile and deformable group: plan[tap].
+// The plan of one tile and deformable group: plan[tap] and, unless it is null, slopes[tap].
 template <typename acc_t, typename index_t, int64_t kTile>
 void make_plan(const DeformConv2dParams& params, const PixelTile<index_t, kTile>& tile,
                int64_t first_image, int64_t deformable_group, bool slope_at_border,
-               index_t zero_pixel, TapPlan<acc_t, index_t, kTile>* plan) {
+               ZeroPixels<index_t> zeros, TapPlan<acc_t, index_t, kTile>* plan,
+               TapSlopes<acc_t, kTile>* slopes) {
+  constexpr int64_t kTogether = 8;  // taps whose rows are read at a time
   const DeformConv2dShape& s = params.shape;
-  acc_t dy[kTile] = {}, dx[kTile] = {}, mask[kTile];
-  std::fill_n(mask, kTile, acc_t(1));
+  acc_t offset[2 * kTogether][kTile] = {}, mask[kTogether][kTile];
+  std::fill_n(mask[0], kTogether * kTile, acc_t(1));
   const int64_t taps = s.taps(), all_taps = s.deformable_groups * taps;
-  for (int64_t t = 0; t < taps; ++t) {
-    const int64_t row = deformable_group * taps + t;
-    load_tile_row(dy, params.offset, tile, first_image, 2 * all_taps, 2 * row, s.out_pixels());
-    load_tile_row(dx, params.offset, tile, first_image, 2 * all_taps, 2 * row + 1, s.out_pixels());
+  for (int64_t first = 0; first < taps; first += kTogether) {
+    const int64_t count = std::min(kTogether, taps - first);
+    const int64_t row = deformable_group * taps + first;
+    load_tile_rows(offset, params.offset, tile, first_image, 2 * all_taps, 2 * row, 2 * count,
+                   s.out_pixels());
     if (params.mask.data != nullptr) {
-      load_tile_row(mask, params.mask, tile, first_image, all_taps, row, s.out_pixels());
+      load_tile_rows(mask, params.mask, tile, first_image, all_taps, row, count, s.out_pixels());
     }
-    plan_tap(s, tile, static_cast<index_t>(t / s.kw * s.dilation_h),
-             static_cast<index_t>(t % s.kw * s.dilation_w), dy, dx, mask, slope_at_border,
-             zero_pixel, plan + t);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t t = first + i;
+      plan_tap(s, tile, static_cast<index_t>(t / s.kw * s.dilation_h),
+               static_cast<index_t>(t % s.kw * s.dilation_w), offset[2 * i], offset[2 * i + 1],
+               mask[i], slope_at_border, zeros, plan + t, slopes == nullptr ? nullptr : slopes + t);
+    }
   }
 }
 

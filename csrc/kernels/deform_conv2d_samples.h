@@ -12,6 +12,7 @@ template <typename acc_t, typename index_t, int64_t kTile>
 struct SampleTask {
   int64_t count;                               // pixels of the tile
   const TapPlan<acc_t, index_t, kTile>* plan;  // [tap]
+  const TapSlopes<acc_t, kTile>* slopes;       // [tap]
   int64_t taps, width;                         // width: channels of the slab, padded
   const acc_t* pixels;                         // [image pixel][width]
   const acc_t* grad_column;                    // [tile pixel][row], a row is [tap][width]
@@ -22,25 +23,37 @@ struct SampleTask {
   int64_t partial_row;
 };
 
+// The sums over the lanes of four vectors.
 template <int kLanes, typename T>
-PO_HOSTDEVICE T sum_lanes(Vec<T, kLanes> v) {
+PO_HOSTDEVICE Vec<T, 4> sum_lanes(const Vec<T, kLanes>* v) {
   if constexpr (kLanes == 2) {
-    return v[0] + v[1];
+    return Vec<T, 4>{v[0][0] + v[0][1], v[1][0] + v[1][1], v[2][0] + v[2][1], v[3][0] + v[3][1]};
+  } else if constexpr (kLanes == 4) {
+    using Order = decltype(v[0] < v[0]);
+    const Order low{0, 4, 1, 5}, high{2, 6, 3, 7}, left{0, 1, 4, 5}, right{2, 3, 6, 7};
+    const Vec<T, 4> first =
+        __builtin_shuffle(v[0], v[1], low) + __builtin_shuffle(v[0], v[1], high);
+    const Vec<T, 4> last = __builtin_shuffle(v[2], v[3], low) + __builtin_shuffle(v[2], v[3], high);
+    return __builtin_shuffle(first, last, left) + __builtin_shuffle(first, last, right);
   } else {
     using Half = Vec<T, kLanes / 2>;
-    Half halves[2];
-    memcpy(halves, &v, sizeof(v));
-    return sum_lanes<kLanes / 2, T>(halves[0] + halves[1]);
+    Half sum[4];
+    for (int k = 0; k < 4; ++k) {
+      Half halves[2];
+      memcpy(halves, &v[k], sizeof(halves));
+      sum[k] = halves[0] + halves[1];
+    }
+    return sum_lanes<kLanes / 2, T>(sum);
   }
 }
 
 // Sample i of a tap: adds to grad_pixels, writes column, and leaves the dot products of grad_column
-// with the four neighbours in dot[..][i].
+// with the four neighbours in dot.
 template <int kLanes, bool kX, bool kOffset, bool kColumn, typename acc_t, typename index_t,
           int64_t kTile>
 PO_HOSTDEVICE void backward_sample(const SampleTask<acc_t, index_t, kTile>& task,
                                    const TapPlan<acc_t, index_t, kTile>& plan, int64_t i,
-                                   const acc_t* grad_column, acc_t* column, acc_t (*dot)[kTile]) {
+                                   const acc_t* grad_column, acc_t* column, acc_t* dot) {
   using V = Vec<acc_t, kLanes>;
   const int64_t width = known_width<kLanes, acc_t>(task.width);
   const acc_t mask = plan.mask[i];
@@ -71,44 +84,50 @@ PO_HOSTDEVICE void backward_sample(const SampleTask<acc_t, index_t, kTile>& task
       }
     }
   }
-  if constexpr (kOffset) {
-    for (int k = 0; k < 4; ++k) dot[k][i] = sum_lanes<kLanes, acc_t>(sum[k]);
-  }
+  if constexpr (kOffset) store_vec(dot, sum_lanes<kLanes, acc_t>(sum));
 }
 
 // grad_offset and grad_mask of one tap from the dot products.
 template <typename acc_t, typename index_t, int64_t kTile>
-void finish_offsets(const TapPlan<acc_t, index_t, kTile>& plan, const acc_t (*dot)[kTile],
-                    int64_t count, acc_t* grad_y, acc_t* grad_x, acc_t* grad_mask) {
-  for (int64_t i = 0; i < count; ++i) {
-    const acc_t v0 = dot[0][i], v1 = dot[1][i], v2 = dot[2][i], v3 = dot[3][i];
-    const acc_t slope_y = plan.mask[i] * bilinear_slope_y(plan.lx[i], v0, v1, v2, v3);
-    const acc_t slope_x = plan.mask[i] * bilinear_slope_x(plan.ly[i], v0, v1, v2, v3);
-    const acc_t weight[4] = {plan.weight[0][i], plan.weight[1][i], plan.weight[2][i],
-                             plan.weight[3][i]};
-    const acc_t value = bilinear_value(weight, v0, v1, v2, v3);
+void finish_offsets(const TapPlan<acc_t, index_t, kTile>& plan,
+                    const TapSlopes<acc_t, kTile>& slopes, const acc_t (*dot)[4], int64_t count,
+                    acc_t* grad, int64_t grad_row) {
+  constexpr int kLanes = kFullLanes<acc_t>;
+  using V = Vec<acc_t, kLanes>;
+  acc_t result[3][kTile];  // dy, dx, mask
+  for (int64_t i = 0; i < count; i += kLanes) {
+    V v[4], weight[4];
+    for (int k = 0; k < 4; ++k) {
+      v[k] = load_vec<V>(dot[i] + k * kLanes);
+      weight[k] = load_vec<V>(plan.weight[k] + i);
+    }
+    transpose<acc_t, kLanes, 4>(v);
+    const V mask = load_vec<V>(plan.mask + i);
+    const V lx = load_vec<V>(slopes.lx + i), ly = load_vec<V>(slopes.ly + i);
     // Chosen, not multiplied: an infinite gradient must not show where nothing was sampled.
-    grad_y[i] = plan.reached[i] != acc_t(0) ? slope_y : acc_t(0);
-    grad_x[i] = plan.reached[i] != acc_t(0) ? slope_x : acc_t(0);
-    grad_mask[i] = plan.inside[i] != acc_t(0) ? value : acc_t(0);
+    const auto reached = load_vec<V>(slopes.reached + i) != 0;
+    const auto inside = load_vec<V>(slopes.inside + i) != 0;
+    store_vec(result[0] + i, reached ? mask * bilinear_slope_y(lx, v[0], v[1], v[2], v[3]) : V{});
+    store_vec(result[1] + i, reached ? mask * bilinear_slope_x(ly, v[0], v[1], v[2], v[3]) : V{});
+    store_vec(result[2] + i, inside ? bilinear_value(weight, v[0], v[1], v[2], v[3]) : V{});
   }
+  for (int64_t r = 0; r < 3; ++r) std::copy_n(result[r], count, grad + r * grad_row);
 }
 
 template <int kLanes, bool kX, bool kOffset, bool kColumn, typename acc_t, typename index_t,
           int64_t kTile>
 __attribute__((noinline)) void backward_samples_of(const SampleTask<acc_t, index_t, kTile>& task) {
-  acc_t dot[4][kTile];
+  acc_t dot[kTile][4];
   for (int64_t t = 0; t < task.taps; ++t) {
     const auto& plan = task.plan[t];
     for (int64_t i = 0; i < task.count; ++i) {
       const int64_t at = i * task.row + t * task.width;
       backward_sample<kLanes, kX, kOffset, kColumn>(task, plan, i, task.grad_column + at,
-                                                    task.column + at, dot);
+                                                    task.column + at, dot[i]);
     }
     if constexpr (kOffset) {
-      acc_t* partial = task.partial + 3 * t * task.partial_row;
-      finish_offsets(plan, dot, task.count, partial, partial + task.partial_row,
-                     partial + 2 * task.partial_row);
+      finish_offsets(plan, task.slopes[t], dot, task.count, task.partial + 3 * t * task.partial_row,
+                     task.partial_row);
     }
   }
 }

@@ -4,7 +4,6 @@
 
 namespace paddle_ops {
 extern const DeformConv2dKernels deform_conv2d_avx2;
-const DeformConv2dKernels deform_conv2d_avx2 =
-    avx2::deform_conv2d_kernels<avx2::DeformConv2dForward, avx2::DeformConv2dBackward>();
+const DeformConv2dKernels deform_conv2d_avx2 = avx2::deform_conv2d_kernels();
 }  // namespace paddle_ops
 #endif

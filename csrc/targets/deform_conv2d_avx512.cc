@@ -4,7 +4,6 @@
 
 namespace paddle_ops {
 extern const DeformConv2dKernels deform_conv2d_avx512;
-const DeformConv2dKernels deform_conv2d_avx512 =
-    avx512::deform_conv2d_kernels<avx512::DeformConv2dForward, avx512::DeformConv2dBackward>();
+const DeformConv2dKernels deform_conv2d_avx512 = avx512::deform_conv2d_kernels();
 }  // namespace paddle_ops
 #endif

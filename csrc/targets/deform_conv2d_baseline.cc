@@ -2,7 +2,5 @@
 
 namespace paddle_ops {
 extern const DeformConv2dKernels deform_conv2d_baseline;
-const DeformConv2dKernels deform_conv2d_baseline =
-    baseline::deform_conv2d_kernels<baseline::DeformConv2dForward,
-                                    baseline::DeformConv2dBackward>();
+const DeformConv2dKernels deform_conv2d_baseline = baseline::deform_conv2d_kernels();
 }  // namespace paddle_ops

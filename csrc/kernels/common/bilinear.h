@@ -17,7 +17,7 @@ namespace paddle_ops {
 
 // One coordinate, base + offset with an integer base. Number is what the arithmetic is done on, one
 // number or a vector of them: it has the types value_t, index_t and index_mask, and the functions
-// floor, to_index, add_wrapping and as_index_mask.
+// floor, to_index, add_wrapping, as_index_mask, all (and) and any (or).
 template <typename Number>
 struct Coordinate {
   typename Number::index_t low;        // its floor; meaningful where border
@@ -37,14 +37,14 @@ PO_HOSTDEVICE Coordinate<Number> locate(typename Number::index_t base,
   constexpr scalar_t kLimit =
       sizeof(index_t) == 4 ? scalar_t(2147483520) : scalar_t(4611686018427387904);
   const value_t floor_offset = Number::floor(offset);
-  const auto small = (floor_offset >= -kLimit) & (floor_offset <= kLimit);
+  const auto small = Number::all(floor_offset >= -kLimit, floor_offset <= kLimit);
   const value_t safe = small ? floor_offset : value_t{};
   // May wrap: deform_conv2d_fits_int32 sees to it that a sum which does lands outside [-1, size).
   const auto low = Number::add_wrapping(base, Number::to_index(safe));
   const value_t fraction = small ? offset - floor_offset : value_t{};
-  const auto border = Number::as_index_mask(small) & (low >= index_t(-1)) & (low < size);
+  const auto border = Number::all(Number::as_index_mask(small), low >= index_t(-1), low < size);
   const auto positive = Number::as_index_mask(fraction > scalar_t(0));
-  return {low, fraction, border & ((low >= index_t(0)) | positive), border};
+  return {low, fraction, Number::all(border, Number::any(low >= index_t(0), positive)), border};
 }
 
 // The share of each of v0..v3 in the sample.
