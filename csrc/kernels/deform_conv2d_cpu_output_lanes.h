@@ -96,6 +96,7 @@ class OutputLanes {
  private:
   static constexpr int64_t kLanes = kFullLanes<acc_t>;
   static constexpr int64_t kPanelLanes = 2 * kLanes;  // outputs of one panel of packed weights
+  static constexpr int64_t kNear = 32;                // pixels that are gathered together
   using V = Vec<acc_t, kLanes>;
 
   static_assert(kForwardTile % kGemmRows == 0, "products take whole blocks of rows");
@@ -125,10 +126,13 @@ class OutputLanes {
   void gather(const Scratch& scratch, int64_t padded, const acc_t* pixels, int64_t first,
               int64_t taps, acc_t* panel) const {
     const int64_t width = known_width<kWidth, acc_t>(padded);
-    for (int64_t t = 0; t < taps; ++t) {
-      acc_t* to = panel + t * width;
-      for (int64_t i = 0; i < scratch.tile->count; ++i, to += panel_row()) {
-        sample_pixel<kWidth>(scratch.plan[first + t], i, pixels, width, to);
+    for (int64_t start = 0; start < scratch.tile->count; start += kNear) {
+      const int64_t end = std::min(start + kNear, scratch.tile->count);
+      for (int64_t t = 0; t < taps; ++t) {
+        acc_t* to = panel + start * panel_row() + t * width;
+        for (int64_t i = start; i < end; ++i, to += panel_row()) {
+          sample_pixel<kWidth>(scratch.plan[first + t], i, pixels, width, to);
+        }
       }
     }
   }

@@ -108,8 +108,8 @@ class PixelLanes {
     const int64_t width = known_width<kWidth, acc_t>(block.padded);
     // From one vector of the block of rows to the next: a row each, or several rows a vector.
     const int64_t step = kWidth == kLanes ? width : kLanes;
-    for (int64_t t = 0; t < s_.taps(); ++t) {
-      for (int64_t i = 0; i < scratch.tile->count; i += kLanes) {
+    for (int64_t i = 0; i < scratch.tile->count; i += kLanes) {
+      for (int64_t t = 0; t < s_.taps(); ++t) {
         for (int64_t j = 0; j < kLanes; ++j) {
           sample_pixel<kWidth>(scratch.plan[t], i + j, pixels, width, scratch.rows + j * width);
         }
