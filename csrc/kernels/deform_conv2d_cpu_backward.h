@@ -30,11 +30,9 @@ class DeformConv2dBackward {
     packed_ = arena->take<acc_t>(kWaveSize(slab_count_) * packed_size());
     weight_sum_ =
         arena->take<double>(want_weight_ ? slots_ * kWaveSize(slab_count_) * weight_sum_size() : 0);
-    if (want_offset_) {
-      partial_ = arena->take<acc_t>(kWaveSize(slab_count_) * partial_size());
-      if (slab_count_ > kWave) {
-        carry_ = arena->take<double>(s_.n * s_.deformable_groups * 3 * s_.taps() * s_.out_pixels());
-      }
+    shared_ = want_offset_ && !whole_;
+    if (shared_) {
+      sums_ = OffsetSums<acc_t>(p_, kWaveSize(slab_count_), batch_, slab_count_ > kWave, arena);
     }
     scratch_ = arena->take<Scratch>(threads_);
     for (int i = 0; i < threads_; ++i) take_scratch(i, arena);
@@ -78,6 +76,7 @@ class DeformConv2dBackward {
     TapSlopes<acc_t, kTile>* slopes;
     acc_t (*grad_out)[kTile];     // [output][tile pixel]
     acc_t *grad_column, *column;  // [tile pixel][tap][channel]
+    acc_t (*offset_rows)[kTile];  // OffsetRows of a tile, where one slab holds the whole sums
     Tile* tile;
   };
 
@@ -88,8 +87,6 @@ class DeformConv2dBackward {
     return ceil_div(columns(), kPanelLanes) * s_.group_out() * kPanelLanes;
   }
   int64_t weight_sum_size() const { return outputs() * columns(); }
-  // [tap][dy, dx, mask][pixel of the images in flight]
-  int64_t partial_size() const { return 3 * s_.taps() * batch_ * s_.out_pixels(); }
 
   // Everything here depends on the shape only, never on the number of threads.
   void choose_cuts() {
@@ -103,9 +100,9 @@ class DeformConv2dBackward {
     const int64_t slot_bytes = in_wave * weight_sum_size() * static_cast<int64_t>(sizeof(double));
     slots_ = std::min(
         {s_.n, ceil_div(kWantedItems, slab_count_), std::max<int64_t>(1, kSlotBytes / slot_bytes)});
-    const int64_t image_bytes =
-        in_wave * 3 * s_.taps() * s_.out_pixels() * static_cast<int64_t>(sizeof(acc_t));
-    batch_ = std::min(s_.n, std::max(slots_, kPartialBytes / image_bytes));
+    whole_ = slab_count_ == s_.deformable_groups;
+    const int64_t image_bytes = OffsetSums<acc_t>::image_bytes(s_, in_wave);
+    batch_ = whole_ ? s_.n : std::min(s_.n, std::max(slots_, kPartialBytes / image_bytes));
     const int64_t pixels_bytes =
         s_.image_pixels() * most_padded_ * static_cast<int64_t>(sizeof(acc_t));
     pack_ = std::max<int64_t>(
@@ -122,6 +119,7 @@ class DeformConv2dBackward {
                           arena->take<acc_t[kTile]>(outputs()),
                           arena->take<acc_t>(kTile * columns()),
                           arena->take<acc_t>(want_weight_ ? kTile * columns() : 0),
+                          arena->take<acc_t[kTile]>(whole_ ? 3 * s_.taps() : 0),
                           arena->take<Tile>(1)};
     if (arena->base != nullptr) scratch_[thread] = scratch;
   }
@@ -143,7 +141,7 @@ class DeformConv2dBackward {
           run_images(scratch_[thread], slot * slabs + slab, slab, n, i, std::min(pack_, end - i));
         }
       });
-      if (want_offset_) reduce_offsets(slabs, n, images);
+      if (shared_) sums_.reduce(slabs_, slabs, n, images, threads_);
     }
     if (want_weight_) {
       parallel_for(slabs, threads_, [&](int64_t i, int thread) {
@@ -197,14 +195,14 @@ class DeformConv2dBackward {
     if (want_x_) std::fill_n(scratch.grad_pixels, pixels * slab.padded + zeros, acc_t(0));
     for (int64_t i = 0; i < grid_.tiles(images); ++i) {
       grid_.set(s_, images, i, scratch.tile);
-      acc_t* partial = nullptr;
-      if (want_offset_) {
-        const int64_t pixel =
-            (first + scratch.tile->run[0].image) * s_.out_pixels() + scratch.tile->run[0].pixel;
-        partial = partial_ + slab_number * partial_size() + pixel;
+      OffsetRows<acc_t> sums{scratch.offset_rows[0], scratch.offset_rows[2 * s_.taps()], kTile};
+      if (shared_) {
+        const auto& run = scratch.tile->run[0];
+        sums = sums_.share(slab_number, first + run.image, run.pixel);
       }
-      run_tile(scratch, slab, packed_ + slab_number * packed_size(), n + first, images, partial,
+      run_tile(scratch, slab, packed_ + slab_number * packed_size(), n + first, images, sums,
                weight_sum_ + sum * weight_sum_size());
+      if (want_offset_ && whole_) store_offsets(scratch, slab.deformable_group, n + first);
     }
     if (!want_x_) return;
     with_lanes<acc_t>(slab.lanes, [&](auto lanes) {
@@ -217,7 +215,7 @@ class DeformConv2dBackward {
   }
 
   void run_tile(const Scratch& scratch, const Slab& slab, const acc_t* packed, int64_t n,
-                int64_t images, acc_t* partial, double* weight_sum) {
+                int64_t images, const OffsetRows<acc_t>& sums, double* weight_sum) {
     const Tile& tile = *scratch.tile;
     make_plan(p_, tile, n, slab.deformable_group, p_.boundary_grad == BoundaryGrad::kTorchvision,
               ZeroPixels<index_t>{static_cast<index_t>(images * s_.image_pixels()), 1},
@@ -236,8 +234,7 @@ class DeformConv2dBackward {
                                                  scratch.grad_pixels,
                                                  scratch.column,
                                                  columns(),
-                                                 partial,
-                                                 batch_ * s_.out_pixels()};
+                                                 sums};
     with_lanes<acc_t>(slab.lanes, [&](auto lanes) {
       backward_samples<decltype(lanes)::value>(task, want_x_, want_offset_, want_weight_);
     });
@@ -259,69 +256,16 @@ class DeformConv2dBackward {
     }
   }
 
-  // Adds the slabs' shares of grad_offset and grad_mask, in the order of the channels.
-  void reduce_offsets(int64_t slabs, int64_t n, int64_t images) {
-    const int64_t groups = s_.deformable_groups;
-    parallel_for(images * groups, threads_, [&](int64_t item, int) {
-      const int64_t image = item / groups, group = item % groups;
-      int64_t first = 0, last = slabs;
-      while (first < last && slabs_[first].deformable_group != group) ++first;
-      while (last > first && slabs_[last - 1].deformable_group != group) --last;
-      if (first == last) return;
-      const int64_t per_group = s_.c / groups;
-      const bool starts = slabs_[first].first == group * per_group;
-      const bool ends = slabs_[last - 1].first + slabs_[last - 1].count == (group + 1) * per_group;
-      for (int64_t which = 0; which < 3; ++which) {
-        if ((which == 2 ? p_.grad_mask : p_.grad_offset).data == nullptr) continue;
-        if (last - first == 1 && starts && ends) {  // one slab holds the whole sum
-          store_offset_rows(first, n + image, image, group, which);
-        } else {
-          for (int64_t tap = 0; tap < s_.taps(); ++tap) {
-            reduce_offset_row(first, last, n + image, image, group, which, tap, starts, ends);
-          }
-        }
-      }
-    });
-  }
-
-  // Where the row of a tap lies in grad_offset (which = 0: dy, 1: dx) or grad_mask (2).
-  int64_t offset_row(int64_t n, int64_t group, int64_t which, int64_t tap) const {
-    const int64_t row = (n * s_.deformable_groups + group) * s_.taps() + tap;
-    return which == 2 ? row : 2 * row + which;
-  }
-  const acc_t* partial_row(int64_t which, int64_t tap, int64_t image) const {
-    return partial_ + ((3 * tap + which) * batch_ + image) * s_.out_pixels();
-  }
-
-  void store_offset_rows(int64_t slab, int64_t n, int64_t image, int64_t group, int64_t which) {
-    const int64_t pixels = s_.out_pixels();
-    store_rows(which == 2 ? p_.grad_mask : p_.grad_offset, offset_row(n, group, which, 0) * pixels,
-               partial_row(which, 0, image) + slab * partial_size(), pixels, s_.taps(),
-               {which == 2 ? pixels : 2 * pixels, 3 * batch_ * pixels});
-  }
-
-  void reduce_offset_row(int64_t first, int64_t last, int64_t n, int64_t image, int64_t group,
-                         int64_t which, int64_t tap, bool starts, bool ends) {
-    const acc_t* partial = partial_row(which, tap, image);
-    double* carry = carry_;
-    if (carry != nullptr) {
-      const int64_t row = (n * s_.deformable_groups + group) * s_.taps() + tap;
-      carry += (row * 3 + which) * s_.out_pixels();
+  // What one slab holds whole.
+  void store_offsets(const Scratch& scratch, int64_t group, int64_t n) {
+    const int64_t taps = s_.taps(), all_taps = s_.deformable_groups * taps;
+    if (p_.grad_offset.data != nullptr) {
+      store_tile_rows(p_.grad_offset, *scratch.tile, n, 2 * all_taps, 2 * group * taps,
+                      scratch.offset_rows, 2 * taps, s_.out_pixels());
     }
-    double sum[kTile];
-    for (int64_t p = 0; p < s_.out_pixels(); p += kTile) {
-      const int64_t count = std::min(kTile, s_.out_pixels() - p);
-      for (int64_t i = 0; i < count; ++i) sum[i] = starts ? 0.0 : carry[p + i];
-      for (int64_t slab = first; slab < last; ++slab) {
-        const acc_t* from = partial + slab * partial_size() + p;
-        for (int64_t i = 0; i < count; ++i) sum[i] += static_cast<double>(from[i]);
-      }
-      if (ends) {
-        store_row(which == 2 ? p_.grad_mask : p_.grad_offset,
-                  offset_row(n, group, which, tap) * s_.out_pixels() + p, sum, count);
-      } else {
-        std::copy_n(sum, count, carry + p);
-      }
+    if (p_.grad_mask.data != nullptr) {
+      store_tile_rows(p_.grad_mask, *scratch.tile, n, all_taps, group * taps,
+                      scratch.offset_rows + 2 * taps, taps, s_.out_pixels());
     }
   }
 
@@ -377,12 +321,15 @@ class DeformConv2dBackward {
   int64_t slots_;  // runs of images with weight sums of their own
   int64_t batch_;  // images whose offset sums exist at a time
   int64_t pack_;   // images that share scratch
+  bool whole_;     // each deformable group is one slab, which holds the whole sums over channels
+  bool shared_;    // several slabs contribute to the sums, and these are wanted
   TileGrid grid_{s_, kTile,
                  0};  // stretches: rectangles cut grad_out's rows short, and are no faster
   Slab* slabs_;
-  acc_t *packed_, *partial_ = nullptr;
-  double *weight_sum_, *carry_ = nullptr;
-  Scratch* scratch_;  // one for each thread
+  acc_t* packed_;
+  double* weight_sum_;
+  OffsetSums<acc_t> sums_;  // where `shared_`
+  Scratch* scratch_;        // one for each thread
 };
 
 }  // namespace PO_TARGET

@@ -3,6 +3,7 @@
 // they are in registers.
 
 #include "kernels/common/simd.h"
+#include "kernels/deform_conv2d_cpu_offset_sums.h"
 #include "kernels/deform_conv2d_plan.h"
 
 namespace paddle_ops {
@@ -19,8 +20,7 @@ struct SampleTask {
   acc_t* grad_pixels;                          // as pixels; added to
   acc_t* column;                               // as grad_column
   int64_t row;
-  acc_t* partial;  // [tap][dy, dx, mask][partial_row], at the tile's first pixel
-  int64_t partial_row;
+  OffsetRows<acc_t> sums;  // over this slab's channels, at the tile's first pixel
 };
 
 // The sums over the lanes of four vectors.
@@ -91,7 +91,7 @@ PO_HOSTDEVICE void backward_sample(const SampleTask<acc_t, index_t, kTile>& task
 template <typename acc_t, typename index_t, int64_t kTile>
 void finish_offsets(const TapPlan<acc_t, index_t, kTile>& plan,
                     const TapSlopes<acc_t, kTile>& slopes, const acc_t (*dot)[4], int64_t count,
-                    acc_t* grad, int64_t grad_row) {
+                    acc_t* grad_y, acc_t* grad_x, acc_t* grad_mask) {
   constexpr int kLanes = kFullLanes<acc_t>;
   using V = Vec<acc_t, kLanes>;
   acc_t result[3][kTile];  // dy, dx, mask
@@ -111,7 +111,9 @@ void finish_offsets(const TapPlan<acc_t, index_t, kTile>& plan,
     store_vec(result[1] + i, reached ? mask * bilinear_slope_x(ly, v[0], v[1], v[2], v[3]) : V{});
     store_vec(result[2] + i, inside ? bilinear_value(weight, v[0], v[1], v[2], v[3]) : V{});
   }
-  for (int64_t r = 0; r < 3; ++r) std::copy_n(result[r], count, grad + r * grad_row);
+  std::copy_n(result[0], count, grad_y);
+  std::copy_n(result[1], count, grad_x);
+  std::copy_n(result[2], count, grad_mask);
 }
 
 template <int kLanes, bool kX, bool kOffset, bool kColumn, typename acc_t, typename index_t,
@@ -126,8 +128,9 @@ __attribute__((noinline)) void backward_samples_of(const SampleTask<acc_t, index
                                                     task.column + at, dot[i]);
     }
     if constexpr (kOffset) {
-      finish_offsets(plan, task.slopes[t], dot, task.count, task.partial + 3 * t * task.partial_row,
-                     task.partial_row);
+      const OffsetRows<acc_t>& sums = task.sums;
+      finish_offsets(plan, task.slopes[t], dot, task.count, sums.offset + 2 * t * sums.row,
+                     sums.offset + (2 * t + 1) * sums.row, sums.mask + t * sums.row);
     }
   }
 }

@@ -100,15 +100,30 @@ PO_HOSTDEVICE void set_element(double* to, double v) { *to = v; }
 PO_HOSTDEVICE void set_element(Float16* to, float v) { *to = to_float16(v); }
 PO_HOSTDEVICE void set_element(BFloat16* to, float v) { *to = to_bfloat16(v); }
 
+template <typename T, typename acc_t, int kCount>
+PO_HOSTDEVICE void store_some(T* __restrict dst, const acc_t* __restrict src) {
+  using Via = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  for (int i = 0; i < kCount; ++i) set_element(dst + i, static_cast<Via>(src[i]));
+}
+
+template <typename T, typename acc_t>
+PO_HOSTDEVICE void store_row_as(T* dst, const acc_t* src, int64_t count) {
+  constexpr int kLanes = PO_VECTOR_BYTES / static_cast<int>(sizeof(acc_t));
+  if (count < kLanes) {
+    for (int64_t i = 0; i < count; ++i) store_some<T, acc_t, 1>(dst + i, src + i);
+    return;
+  }
+  for (int64_t i = 0; i + kLanes < count; i += kLanes) {
+    store_some<T, acc_t, kLanes>(dst + i, src + i);
+  }
+  store_some<T, acc_t, kLanes>(dst + count - kLanes, src + count - kLanes);
+}
+
 template <typename T, typename acc_t>
 void store_rows_as(void* dst, int64_t start, const acc_t* src, int64_t count, int64_t rows,
                    RowSteps steps) {
-  using Via = std::conditional_t<std::is_same_v<T, double>, double, float>;
-  for (int64_t r = 0; r < rows; ++r) {
-    T* row = static_cast<T*>(dst) + start + r * steps.to;
-    const acc_t* from = src + r * steps.from;
-    for (int64_t i = 0; i < count; ++i) set_element(row + i, static_cast<Via>(from[i]));
-  }
+  T* row = static_cast<T*>(dst) + start;
+  for (int64_t r = 0; r < rows; ++r) store_row_as(row + r * steps.to, src + r * steps.from, count);
 }
 
 // dst[start + r * steps.to + i] = src[r * steps.from + i] for r < rows, i < count, rounded once;
