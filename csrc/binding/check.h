@@ -16,6 +16,7 @@
 #include "kernels/common/rows.h"
 #include "paddle/extension.h"
 #include "paddle/phi/core/enforce.h"
+#include "targets/workspace.h"
 
 namespace paddle_ops {
 
@@ -139,7 +140,9 @@ inline Tensor new_tensor(const Shape& shape, paddle::DataType dtype, const paddl
   for (const int64_t size : shape) {
     if (size == 0) return paddle::from_blob(nothing, shape, dtype, phi::DataLayout::NCHW, place);
   }
-  return paddle::empty(shape, dtype, place);
+  Tensor tensor = paddle::empty(shape, dtype, place);
+  prefer_large_pages(tensor.data(), tensor.numel() * static_cast<int64_t>(phi::SizeOf(dtype)));
+  return tensor;
 }
 
 // Paddle insists on an initialised tensor for every gradient, wanted or not; this is the cheapest.

@@ -32,13 +32,19 @@ Header* allocate(int64_t bytes) {
   const size_t size = static_cast<size_t>(round_up(bytes, 64));
   void* memory = std::aligned_alloc(large ? kPage : 64, size);
   if (memory == nullptr) throw std::bad_alloc();
-#if defined(MADV_HUGEPAGE)
-  if (large) madvise(memory, size, MADV_HUGEPAGE);  // a wish; without it only speed is lost
-#endif
+  prefer_large_pages(memory, bytes);
   return new (memory) Header{bytes};
 }
 
 }  // namespace
+
+void prefer_large_pages(void* memory, int64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  const int64_t address = static_cast<int64_t>(reinterpret_cast<intptr_t>(memory));
+  const int64_t first = round_up(address, kPage), end = (address + bytes) / kPage * kPage;
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+#endif
+}
 
 Workspace::Workspace(int64_t bytes) {
   bytes += static_cast<int64_t>(sizeof(Header));
