@@ -1,12 +1,13 @@
 """tools.perf: what it counts, that it checks before it times, and what it prints."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tools.perf import __main__ as command_line
-from tools.perf import cases, check, measure, plot, providers, regression, rounding, table
+from tools.perf import cases, check, measure, memory, plot, providers, regression, rounding, table
 from tools.perf.cases import DIRECTIONS, FORWARD, FORWARD_BACKWARD
 
 TINY = cases.DeformConvCase(
@@ -15,6 +16,11 @@ TINY = cases.DeformConvCase(
 TINY_LOSS = cases.CrossEntropyCase("T2", "test", (3, 5))
 TENSORS = {"T1": ["out", "x", "offset", "weight", "bias", "mask"], "T2": ["out", "x"]}
 each_tiny = pytest.mark.parametrize("case", [TINY, TINY_LOSS], ids=lambda case: case.name)
+
+
+needs_clear_refs = pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="this system does not reset the peak"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +48,16 @@ class Wrong(providers.PaddleOps):
     def forward_backward(self):
         results = super().forward_backward()
         results[self.result] = self.fault(results[self.result])
+        return results
+
+
+class Hungry(providers.PaddleOps):
+    """Takes 64 MB for the time of a call."""
+
+    def forward(self):
+        block = np.ones(8 * 2**20)
+        results = super().forward()
+        assert block[0] == 1
         return results
 
 
@@ -353,3 +369,24 @@ def test_plot_is_a_picture(tmp_path):
     ]
     plot.plot(rows, file)
     assert file.read_bytes().startswith(b"\x89PNG")
+
+
+# Memory.
+
+
+@needs_clear_refs
+def test_memory_of_a_call_is_its_peak():
+    how = ("T1", FORWARD, "normal", "float32", 1)
+    assert memory.measure_here(providers.PaddleOps, *how) < 2**24
+    # the system counts pages in batches
+    assert abs(memory.measure_here(Hungry, *how) - 2**26) < 2**22
+
+
+@needs_clear_refs
+def test_memory_column(tmp_path, capsys):
+    file = tmp_path / "result.json"
+    arguments = "--case C2 --provider paddle_ops --forward --repeat 1 --threads 1 --memory --json"
+    assert command_line.main([*arguments.split(), str(file)]) == 0
+    assert "paddle_ops extra MB" in capsys.readouterr().out
+    measured = json.loads(file.read_text())["measurements"][0]["providers"]["paddle_ops"]
+    assert 0 <= measured["extra_bytes"] < 2**26

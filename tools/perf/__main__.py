@@ -62,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="S",
         help="time after which a provider sits out a case's further rounds",
     )
+    add("--memory", action="store_true", help="also the peak beyond inputs and results of one call")
     add("--seed-table", action="store_true", help="C1, C2 and C3 in the published layout")
     add("--json", type=Path, metavar="FILE", help="write everything that was measured")
     add("--markdown", action="store_true", help="print Markdown")
@@ -154,6 +155,7 @@ def _measure(
                 threads=options.threads,
                 repeat=options.repeat,
                 seconds=options.seconds,
+                memory=options.memory,
             )
             for measurement in measure(case, providers, settings, bar.set_description):
                 measurements.append(measurement)

@@ -10,6 +10,7 @@ from typing import Callable, Iterator, Sequence
 
 import numpy as np
 
+from tools.perf import memory
 from tools.perf.cases import FORWARD, FORWARD_BACKWARD, Case
 from tools.perf.check import Arrays, WrongNumbers, check, reference
 from tools.perf.provider import Provider
@@ -33,6 +34,8 @@ class Settings:
     # the most rounds, and the time after which a provider sits out the rest of them
     repeat: int
     seconds: float
+    # whether the memory of a call is measured too, in a process for each provider
+    memory: bool = False
 
 
 @dataclass
@@ -46,6 +49,8 @@ class Measurement:
     samples: dict[str, list[float]] = field(default_factory=dict)
     # what is wrong with a provider that was therefore not timed
     failures: dict[str, str] = field(default_factory=dict)
+    # peak bytes beyond inputs and results, by provider
+    extra_bytes: dict[str, int] = field(default_factory=dict)
     # whether there was a reference
     checked: bool = True
 
@@ -99,7 +104,16 @@ def measure(
                 calls[name] = partial(provider.run, direction)
         progress(f"{case.name} {direction}: timing")
         measurement.samples = interleave(calls, settings.repeat, settings.seconds, first)
+        if settings.memory:
+            progress(f"{case.name} {direction}: memory")
+            measurement.extra_bytes = _memory(case, direction, settings, list(calls))
         yield measurement
+
+
+def _memory(case: Case, direction: str, settings: Settings, names: list[str]) -> dict[str, int]:
+    how = (direction, settings.offsets, settings.dtype, settings.threads)
+    measured = {name: memory.extra_bytes(case.name, name, *how) for name in names}
+    return {name: size for name, size in measured.items() if size is not None}
 
 
 def _check(

@@ -30,9 +30,14 @@ def render(measurements: Sequence[Measurement], style: str = TEXT) -> str:
     for name in names[1:]:
         headers += [f"{name} ms", f"{name} / {base}"]
     note = "Times: median (20th to 80th percentile). Ratios: median of the pairs of each round."
-    return _tabulate([_row(m, names) for m in measurements], headers, style) + footer(
-        measurements, note
-    )
+    if any(m.extra_bytes for m in measurements):
+        headers += [f"{name} extra MB" for name in names]
+        note += " Extra: peak memory of one call beyond its inputs and results."
+    rows = [_row(m, names) for m in measurements]
+    if any(m.extra_bytes for m in measurements):
+        for row, m in zip(rows, measurements):
+            row += [_megabytes(m, name) for name in names]
+    return _tabulate(rows, headers, style) + footer(measurements, note)
 
 
 def seed_table(measurements: Sequence[Measurement], style: str = TEXT) -> str:
@@ -137,6 +142,10 @@ def _time_cell(m: Measurement, name: str) -> str:
     return f"{median} ({low}–{high})"
 
 
+def _megabytes(m: Measurement, name: str) -> str:
+    return _number(m.extra_bytes[name] / 1e6) if name in m.extra_bytes else _NOTHING
+
+
 def _record(m: Measurement, base: str) -> dict[str, Any]:
     return {
         "case": m.case.name,
@@ -164,6 +173,7 @@ def _timing(m: Measurement, name: str, base: str) -> dict[str, Any]:
         "gflop_per_s": m.gflop_per_s(name),
         "gb_per_s": m.gb_per_s(name),
         "ratio": m.ratio(name, base) if base in m.samples else None,
+        "extra_bytes": m.extra_bytes.get(name),
     }
 
 
