@@ -47,7 +47,7 @@ class DeformConv2dForward {
  private:
   static constexpr int64_t kPassBytes = INT64_C(512)
                                         << 20;              // weights and channels-last x at a time
-  static constexpr int64_t kBatchBytes = INT64_C(4) << 20;  // small images are taken together
+  static constexpr int64_t kBatchBytes = INT64_C(8) << 20;  // small images are taken together
   using Scratch = ForwardScratch<acc_t, index_t>;
   using Plan = TapPlan<acc_t, index_t, kForwardTile>;
   using Tile = PixelTile<index_t, kForwardTile>;
@@ -118,12 +118,20 @@ class DeformConv2dForward {
     return last;
   }
 
-  // Small tiles where large ones would be too few to share out evenly. A pixel's sum is the same in
-  // every tile, so this may depend on the number of threads.
+  // The largest tiles pass over the weights least often, smaller ones may share out more evenly. A
+  // pixel's sum is the same in every tile, so this may depend on the number of threads.
   TileGrid choose_grid() const {
-    const bool few = batch_ * s_.out_pixels() < 16 * threads_ * kForwardTile;
+    constexpr int64_t kPass = 36;  // what a pass over the weights takes, in pixels (measured)
     const int64_t pixel_bytes = most_padded_ * static_cast<int64_t>(sizeof(acc_t));
-    return TileGrid(s_, few ? kForwardTile / 2 : kForwardTile, pixel_bytes);
+    TileGrid best(s_, kForwardTile, pixel_bytes);
+    const auto time = [&](const TileGrid& grid) {
+      return ceil_div(grid.tiles(batch_), threads_) * (round_up(grid.pixels(), kGemmRows) + kPass);
+    };
+    for (const int64_t tile : {72, 48, 24}) {
+      const TileGrid grid(s_, tile, pixel_bytes);
+      if (time(grid) < time(best)) best = grid;
+    }
+    return best;
   }
 
   void place_blocks(int64_t first, int64_t last, int64_t images) {

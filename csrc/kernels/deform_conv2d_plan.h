@@ -213,6 +213,7 @@ struct TileGrid {
     }
   }
 
+  int64_t pixels() const { return rows == 0 ? most : rows * columns; }  // of a tile, at most
   int64_t tiles(int64_t images) const { return ceil_div(images, together) * down * across; }
 
   // Tile i of that many images.

@@ -189,7 +189,7 @@ def test_forward_scratch_is_one_copy_of_x_whatever_the_batch():
     """Beside the copy: packed weights, and at most 8 MB a thread. Never the column matrix."""
     c, side, mega = 128, 40, 2**20
     image, packed = 4 * c * side * (side + 8), 4 * 96 * c * 9
-    in_flight = max(image, 4 * mega)
+    in_flight = max(image, 8 * mega)
     for n in (1, 8, 512):
         for threads in (1, 2, 8):
             limit = in_flight + packed + threads * 8 * mega
