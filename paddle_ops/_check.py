@@ -156,6 +156,16 @@ def pair(op: str, argument: str, value: Any, minimum: int | None = None) -> list
     return numbers * 2 if len(numbers) == 1 else numbers
 
 
+def paddings(op: str, argument: str, value: Any) -> list[int]:
+    """Return [top, bottom, left, right] of a value that may be one, two or four integers."""
+    sizes = integers(op, argument, value, (2, 4), minimum=0)
+    if len(sizes) == 1:
+        return sizes * 4
+    if len(sizes) == 2:
+        return [sizes[0], sizes[0], sizes[1], sizes[1]]
+    return sizes
+
+
 def _bounded(op: str, argument: str, numbers: list[int], minimum: int | None) -> None:
     """Check that integers are neither below `minimum` nor too large for the operators' 32 bits."""
     # Paddle 2.6 silently makes 0 of an attribute that does not fit.

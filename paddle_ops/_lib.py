@@ -113,17 +113,24 @@ def refusal(binary: Path) -> str | None:
     The record beside it is read before the library is opened: one that was built for another
     Paddle can end the process when it is.
     """
-    try:
-        record = json.loads((binary.parent / _build.RECORD).read_text())
-    except (OSError, ValueError):
+    built = record(binary)
+    if not built:
         return f"it lacks its record {_build.RECORD}, so what it was built for is unknown"
     runtime = _build.runtime()
-    if {key: record.get(key) for key in runtime} != runtime:
-        return f"it was built for {_describe(record)}"
+    if {key: built.get(key) for key in runtime} != runtime:
+        return f"it was built for {_describe(built)}"
     # A binary of another copy of the package must come from the sources that stand beside this one.
-    if binary.parent != _PACKAGE and record.get("sources") != _build.sources_hash():
+    if binary.parent != _PACKAGE and built.get("sources") != _build.sources_hash():
         return "it was built from other sources than this copy of the package has"
     return None
+
+
+def record(binary: Path) -> dict[str, str]:
+    """Return what was written down when a library was built, or nothing where that is missing."""
+    try:
+        return json.loads((binary.parent / _build.RECORD).read_text())
+    except (OSError, ValueError):
+        return {}
 
 
 def _binaries() -> list[Path]:

@@ -31,3 +31,15 @@ def run(code, timeout=120, **environment):
         f"{result.stderr[-4000:]}"
     )
     return result.stdout
+
+
+def run_module(name, timeout=120, **environment):
+    """Runs `python -m name` away from the checkout; returns the finished process."""
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", name],
+        env={**os.environ, **environment},
+        cwd=tempfile.gettempdir(),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )

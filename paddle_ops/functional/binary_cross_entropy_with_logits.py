@@ -56,7 +56,7 @@ def binary_cross_entropy_with_logits(
         TypeError: an argument is not a tensor or has an unsupported type.
         ValueError: shapes do not match, or ``reduction`` is unknown.
 
-    Examples:
+    Example:
         >>> import paddle
         >>> from paddle_ops import binary_cross_entropy_with_logits
         >>> logit = paddle.to_tensor([[0.5, -1.0], [3.0, 0.0]])

@@ -92,7 +92,7 @@ def deform_conv2d(
         if value is not None:
             _check.tensor(_OP, argument, value)
     strides = _check.pair(_OP, "stride", stride, minimum=1)
-    paddings = _paddings(padding)
+    paddings = _check.paddings(_OP, "padding", padding)
     dilations = _check.pair(_OP, "dilation", dilation, minimum=1)
     deformable_groups = _check.integer(_OP, "deformable_groups", deformable_groups, minimum=1)
     groups = _check.integer(_OP, "groups", groups, minimum=1)
@@ -122,16 +122,6 @@ def deform_conv2d(
             "has_mask": mask is not None,
         },
     )
-
-
-def _paddings(padding: int | Sequence[int]) -> list[int]:
-    """Return [top, bottom, left, right]."""
-    sizes = _check.integers(_OP, "padding", padding, (2, 4), minimum=0)
-    if len(sizes) == 1:
-        return sizes * 4
-    if len(sizes) == 2:
-        return [sizes[0], sizes[0], sizes[1], sizes[1]]
-    return sizes
 
 
 def _unify_types(x, offset, weight, bias, mask):

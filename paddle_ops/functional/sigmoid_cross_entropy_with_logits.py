@@ -64,7 +64,7 @@ def sigmoid_cross_entropy_with_logits(
             where one is expected.
         ValueError: shapes do not match, or ``pos_weight_form`` is unknown.
 
-    Examples:
+    Example:
         >>> import paddle
         >>> from paddle_ops import sigmoid_cross_entropy_with_logits
         >>> x = paddle.to_tensor([0.0, 2.0, -1.0])

@@ -37,7 +37,7 @@ class BCEWithLogitsLoss(paddle.nn.Layer):
     Raises:
         ValueError: ``reduction`` is unknown. Calling the layer raises what the function raises.
 
-    Examples:
+    Example:
         >>> import paddle
         >>> from paddle_ops.nn import BCEWithLogitsLoss
         >>> loss = BCEWithLogitsLoss(reduction="sum")

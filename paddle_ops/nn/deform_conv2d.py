@@ -47,7 +47,7 @@ class DeformConv2D(nn.Layer):
         >>> from paddle_ops.nn import DeformConv2D
         >>> layer = DeformConv2D(2, 4, 3, padding=1)
         >>> offset, mask = paddle.zeros([1, 18, 5, 6]), paddle.ones([1, 9, 5, 6])
-        >>> layer(paddle.ones([1, 2, 5, 6]), offset, mask).shape
+        >>> list(layer(paddle.ones([1, 2, 5, 6]), offset, mask).shape)
         [1, 4, 5, 6]
 
     Source: Zhu et al., "Deformable ConvNets v2" (arXiv 1811.11168).
