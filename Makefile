@@ -13,7 +13,7 @@ CXX_FILES := $(shell find $(wildcard csrc tests tools) -name '*.h' -o -name '*.c
 LIST_EXTRA := import sys, tomllib; \
 	print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies'][sys.argv[1]])
 
-.PHONY: test test-paddle26 test-large demo perf perf-check lint format clean
+.PHONY: test test-paddle26 test-large demo perf perf-check docs lint format clean
 
 test: .venv/package  ## all tests but the large ones, with Paddle 3
 	.venv/bin/pytest $(PYTEST_ARGS)
@@ -34,6 +34,9 @@ perf: .venv/package .venv/extra-perf  ## times the operators beside Paddle's own
 
 perf-check: .venv/package  ## a few ratios to Paddle's own operators, against what they were
 	.venv/bin/python -m tools.perf --check-regression --repeat 5
+
+docs: .venv/package .venv/extra-docs  ## README.md, docs/ and the reference as web pages: build/docs
+	.venv/bin/sphinx-build -W --keep-going -q docs build/docs
 
 lint: .venv/extra-lint  ## changes nothing; `make format` repairs what can be repaired
 	.venv/bin/ruff check .

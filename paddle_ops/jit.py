@@ -1,6 +1,6 @@
 """The operators compiled just in time, from training code.
 
-`load()` is the short way. Paddle's own entry takes the same sources and flags:
+`load()` is the short way. Paddle's own entry takes the same sources and flags::
 
     import paddle_ops
     from paddle.utils.cpp_extension import load

@@ -17,7 +17,8 @@ def blocks(text, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 
 
-EXAMPLES = blocks(README, "python")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = [code for page in PAGES for code in blocks(page.read_text(), "python")]
 COMPILING = [code for code in EXAMPLES if re.search(r"^(paddle_ops\.jit\.)?load\(", code, re.M)]
 
 
@@ -39,7 +40,7 @@ def run(code, folder, **environment):
 
 
 def test_the_readme_has_its_examples():
-    assert len(EXAMPLES) == 4
+    assert len(blocks(README, "python")) == 5
     assert len(COMPILING) == 2
 
 
