@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/common/rows.h"
+#include "kernels/common/numeric.h"
 #include "paddle/extension.h"
 #include "paddle/phi/core/enforce.h"
 #include "targets/workspace.h"

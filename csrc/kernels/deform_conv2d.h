@@ -14,7 +14,6 @@
 #include "kernels/common/bilinear.h"
 #include "kernels/common/index.h"
 #include "kernels/common/numeric.h"
-#include "kernels/common/rows.h"
 
 namespace paddle_ops {
 

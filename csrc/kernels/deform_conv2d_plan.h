@@ -4,6 +4,7 @@
 // then serves all of the group's channels.
 
 #include "kernels/common/arena.h"
+#include "kernels/common/rows.h"
 #include "kernels/common/simd.h"
 #include "kernels/deform_conv2d.h"
 

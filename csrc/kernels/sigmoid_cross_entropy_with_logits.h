@@ -23,7 +23,7 @@
 #include "kernels/common/elementary.h"
 #include "kernels/common/hostdevice.h"
 #include "kernels/common/index.h"
-#include "kernels/common/rows.h"
+#include "kernels/common/numeric.h"
 
 namespace paddle_ops {
 

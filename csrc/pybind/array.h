@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/common/rows.h"
+#include "kernels/common/numeric.h"
 
 namespace paddle_ops {
 

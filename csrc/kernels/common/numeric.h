@@ -75,6 +75,14 @@ PO_HOSTDEVICE Float16 to_float16(float v) {
   return Float16{static_cast<uint16_t>((bits >> 16 & 0x8000u) | half)};
 }
 
+// The number that an element stands for.
+template <typename T>
+PO_HOSTDEVICE T element(T v) {
+  return v;
+}
+PO_HOSTDEVICE float element(Float16 v) { return to_float(v); }
+PO_HOSTDEVICE float element(BFloat16 v) { return to_float(v); }
+
 // The type that sums are formed in, by element type.
 constexpr bool accumulates_in_double(DType dtype) { return dtype == DType::kFloat64; }
 
@@ -84,5 +92,15 @@ constexpr int64_t size_of(DType dtype) {
          : dtype == DType::kBool || dtype == DType::kUInt8 || dtype == DType::kInt8 ? 1
                                                                                     : 2;
 }
+
+// A tensor's memory and element type; null when the tensor is absent.
+struct ConstData {
+  const void* data = nullptr;
+  DType dtype = DType::kFloat32;
+};
+struct MutableData {
+  void* data = nullptr;
+  DType dtype = DType::kFloat32;
+};
 
 }  // namespace paddle_ops

@@ -11,25 +11,7 @@
 #include "kernels/common/target.h"
 
 namespace paddle_ops {
-
-// A tensor's memory and element type; null when the tensor is absent.
-struct ConstData {
-  const void* data = nullptr;
-  DType dtype = DType::kFloat32;
-};
-struct MutableData {
-  void* data = nullptr;
-  DType dtype = DType::kFloat32;
-};
-
 namespace PO_TARGET {
-
-template <typename T>
-PO_HOSTDEVICE T element(T v) {
-  return v;
-}
-PO_HOSTDEVICE float element(Float16 v) { return to_float(v); }
-PO_HOSTDEVICE float element(BFloat16 v) { return to_float(v); }
 
 template <typename T, typename acc_t, int kCount>
 PO_HOSTDEVICE void load_some(acc_t* __restrict dst, const T* __restrict src) {
