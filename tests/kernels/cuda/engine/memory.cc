@@ -1,0 +1,106 @@
+#include "memory.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+namespace emu {
+namespace {
+
+struct Allocation {
+  uint64_t start = 0, end = 0;
+  bool writable = false;
+  std::string name;
+  int times = 0;  // registered
+};
+
+// By start. A function: variables register before main.
+std::map<uint64_t, Allocation>& allocations() {
+  static std::map<uint64_t, Allocation> instance;
+  return instance;
+}
+const Allocation* last_hit = nullptr;  // most accesses go where the last one went
+
+bool contains(const Allocation& a, uint64_t address, size_t bytes) {
+  return address >= a.start && address + bytes <= a.end;
+}
+
+const Allocation* find(uint64_t address, size_t bytes) {
+  auto next = allocations().upper_bound(address);
+  if (next == allocations().begin()) return nullptr;
+  const Allocation& before = std::prev(next)->second;
+  return contains(before, address, bytes) ? &before : nullptr;
+}
+
+// "12 bytes after the end of x (400 bytes)", for what is next to the address.
+std::string neighbourhood(uint64_t address) {
+  auto next = allocations().upper_bound(address);
+  std::string text;
+  if (next != allocations().begin()) {
+    const Allocation& a = std::prev(next)->second;
+    text += "; it starts " + std::to_string(address - a.start) + " bytes into '" + a.name +
+            "', which has " + std::to_string(a.end - a.start);
+  }
+  if (next != allocations().end()) {
+    const Allocation& a = next->second;
+    text += "; '" + a.name + "' begins " + std::to_string(a.start - address) + " bytes later";
+  }
+  return text;
+}
+
+[[noreturn]] void fail(const std::string& what, size_t bytes, bool write, Site site) {
+  throw Fault(what + ": " + (write ? "write" : "read") + " of " + std::to_string(bytes) +
+              " bytes at " + to_string(site));
+}
+
+}  // namespace
+
+void register_memory(const void* start, size_t bytes, bool writable, const char* name) {
+  const uint64_t address = reinterpret_cast<uint64_t>(start);
+  Allocation& a = allocations()[address];
+  // The same array may be registered twice, as an input and as an output.
+  a = {address, std::max(a.end, address + bytes), a.writable || writable, name, a.times + 1};
+  last_hit = nullptr;
+}
+
+void unregister_memory(const void* start) {
+  const auto found = allocations().find(reinterpret_cast<uint64_t>(start));
+  if (found != allocations().end() && --found->second.times == 0) allocations().erase(found);
+  last_hit = nullptr;
+}
+
+bool is_registered(const void* start, size_t bytes) {
+  return find(reinterpret_cast<uint64_t>(start), bytes) != nullptr;
+}
+
+char* global_address(uint64_t address, size_t bytes, bool write, Site site) {
+  char* pointer = reinterpret_cast<char*>(address);
+  if (address % bytes != 0) fail("misaligned access", bytes, write, site);
+  if (last_hit != nullptr && contains(*last_hit, address, bytes) &&
+      (!write || last_hit->writable)) {
+    return pointer;
+  }
+  const Allocation* hit = find(address, bytes);
+  if (hit != nullptr) {
+    if (write && !hit->writable) fail("write to the input '" + hit->name + "'", bytes, write, site);
+    last_hit = hit;
+    return pointer;
+  }
+  // A generic address may also mean shared memory or the thread's own variables.
+  const uint64_t shared = reinterpret_cast<uint64_t>(shared_memory());
+  if (address >= shared && address + bytes <= shared + shared_memory_bytes()) return pointer;
+  if (on_own_stack(pointer)) return pointer;
+  fail("global access out of bounds" + neighbourhood(address), bytes, write, site);
+}
+
+char* shared_address(uint64_t offset, size_t bytes, Site site) {
+  if (offset % bytes != 0) fail("misaligned access to shared memory", bytes, false, site);
+  if (offset + bytes > shared_memory_bytes()) {
+    fail("shared access out of bounds; it starts at byte " + std::to_string(offset) + " of " +
+             std::to_string(shared_memory_bytes()),
+         bytes, false, site);
+  }
+  return shared_memory() + offset;
+}
+
+}  // namespace emu
