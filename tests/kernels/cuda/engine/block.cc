@@ -37,6 +37,9 @@ Block::Block(const Launch& launch) : launch_(launch), random_(settings().seed) {
   if (!kFindsRaces) dynamic_.reset(new char[launch.shared_bytes]);
 }
 
+// What frees the memory comes after all that its threads did.
+Block::~Block() { acquire(&end_token_); }
+
 void Block::run() {
   start();
   for (;;) {
@@ -62,6 +65,7 @@ void Block::run() {
 void Block::start() {
   the_block = this;
   clear_shared_memory();
+  shared_window = {dynamic_.get(), launch_.shared_bytes};
   for (Thread& t : threads_) {
     t.state = State::kReady;
     t.copies.pending.clear();

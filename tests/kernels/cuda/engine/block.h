@@ -34,6 +34,7 @@ struct Thread {
 class Block {
  public:
   explicit Block(const Launch& launch);
+  ~Block();
 
   // All threads of block blockIdx, from start to end.
   void run();
@@ -42,8 +43,6 @@ class Block {
   void wait_at_barrier(Site site);
   void wait_for_warp(const Collective& what, Site site);
   void* shared_array(const void* key, size_t bytes);
-  char* shared_memory() { return dynamic_.get(); }
-  size_t shared_memory_bytes() const { return launch_.shared_bytes; }
 
  private:
   struct SharedArray {

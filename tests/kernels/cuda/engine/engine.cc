@@ -8,6 +8,9 @@ uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
 namespace emu {
+
+SharedWindow shared_window;
+
 namespace {
 
 constexpr unsigned kMostThreads = 1024;
@@ -81,8 +84,6 @@ void barrier(Site site) { running->wait_at_barrier(site); }
 void collective(const Collective& what, Site site) { running->wait_for_warp(what, site); }
 int lane_id() { return running->current().id % kWarpSize; }
 void* shared_array(const void* key, size_t bytes) { return running->shared_array(key, bytes); }
-char* shared_memory() { return running->shared_memory(); }
-size_t shared_memory_bytes() { return running->shared_memory_bytes(); }
 bool on_own_stack(const void* address) { return running->current().fiber.on_stack(address); }
 AsyncCopies& async_copies() { return running->current().copies; }
 

@@ -69,9 +69,12 @@ void collective(const Collective& what, Site site);
 int lane_id();
 // One array of a block, found again by its key; filled with NaN when the block starts.
 void* shared_array(const void* key, size_t bytes);
-// The block's dynamic shared memory.
-char* shared_memory();
-size_t shared_memory_bytes();
+// The block's dynamic shared memory; translated PTX has its static one in front.
+struct SharedWindow {
+  char* start;
+  size_t bytes;
+};
+extern SharedWindow shared_window;
 bool on_own_stack(const void* address);
 
 // Copies that are under way, of the thread that runs.

@@ -19,8 +19,6 @@ std::map<uint64_t, Allocation>& allocations() {
   static std::map<uint64_t, Allocation> instance;
   return instance;
 }
-const Allocation* last_hit = nullptr;  // most accesses go where the last one went
-
 bool contains(const Allocation& a, uint64_t address, size_t bytes) {
   return address >= a.start && address + bytes <= a.end;
 }
@@ -55,52 +53,47 @@ std::string neighbourhood(uint64_t address) {
 
 }  // namespace
 
+Range last_read, last_written;
+
 void register_memory(const void* start, size_t bytes, bool writable, const char* name) {
   const uint64_t address = reinterpret_cast<uint64_t>(start);
   Allocation& a = allocations()[address];
   // The same array may be registered twice, as an input and as an output.
   a = {address, std::max(a.end, address + bytes), a.writable || writable, name, a.times + 1};
-  last_hit = nullptr;
+  last_read = last_written = {0, 0};
 }
 
 void unregister_memory(const void* start) {
   const auto found = allocations().find(reinterpret_cast<uint64_t>(start));
   if (found != allocations().end() && --found->second.times == 0) allocations().erase(found);
-  last_hit = nullptr;
+  last_read = last_written = {0, 0};
 }
 
 bool is_registered(const void* start, size_t bytes) {
   return find(reinterpret_cast<uint64_t>(start), bytes) != nullptr;
 }
 
-char* global_address(uint64_t address, size_t bytes, bool write, Site site) {
+char* find_global(uint64_t address, size_t bytes, bool write, Site site) {
   char* pointer = reinterpret_cast<char*>(address);
   if (address % bytes != 0) fail("misaligned access", bytes, write, site);
-  if (last_hit != nullptr && contains(*last_hit, address, bytes) &&
-      (!write || last_hit->writable)) {
-    return pointer;
-  }
   const Allocation* hit = find(address, bytes);
   if (hit != nullptr) {
     if (write && !hit->writable) fail("write to the input '" + hit->name + "'", bytes, write, site);
-    last_hit = hit;
+    (write ? last_written : last_read) = {hit->start, hit->end};
     return pointer;
   }
   // A generic address may also mean shared memory or the thread's own variables.
-  const uint64_t shared = reinterpret_cast<uint64_t>(shared_memory());
-  if (address >= shared && address + bytes <= shared + shared_memory_bytes()) return pointer;
+  const uint64_t shared = reinterpret_cast<uint64_t>(shared_window.start);
+  if (address >= shared && address + bytes <= shared + shared_window.bytes) return pointer;
   if (on_own_stack(pointer)) return pointer;
   fail("global access out of bounds" + neighbourhood(address), bytes, write, site);
 }
 
-char* shared_address(uint64_t offset, size_t bytes, Site site) {
-  if (offset % bytes != 0) fail("misaligned access to shared memory", bytes, false, site);
-  if (offset + bytes > shared_memory_bytes()) {
-    fail("shared access out of bounds; it starts at byte " + std::to_string(offset) + " of " +
-             std::to_string(shared_memory_bytes()),
-         bytes, false, site);
-  }
-  return shared_memory() + offset;
+void fail_shared(uint64_t offset, size_t bytes, Site site) {
+  const bool misaligned = offset % bytes != 0;
+  throw Fault(std::string(misaligned ? "misaligned" : "out of bounds") + " in shared memory: " +
+              std::to_string(bytes) + " bytes at byte " + std::to_string(offset) + " of " +
+              std::to_string(shared_window.bytes) + ", at " + to_string(site));
 }
 
 }  // namespace emu

@@ -12,9 +12,27 @@ void register_memory(const void* start, size_t bytes, bool writable, const char*
 void unregister_memory(const void* start);
 bool is_registered(const void* start, size_t bytes);
 
+// The allocation of the last access: most accesses go where the one before went. Empty for none.
+struct Range {
+  uint64_t start, end;
+};
+extern Range last_read, last_written;
+
 // The address itself, or a Fault: misaligned, out of bounds, or a write to what may only be read.
-char* global_address(uint64_t address, size_t bytes, bool write, Site site);
+char* find_global(uint64_t address, size_t bytes, bool write, Site site);
+inline char* global_address(uint64_t address, size_t bytes, bool write, Site site) {
+  const Range& last = write ? last_written : last_read;
+  if (address >= last.start && address + bytes <= last.end && address % bytes == 0) {
+    return reinterpret_cast<char*>(address);
+  }
+  return find_global(address, bytes, write, site);
+}
+
 // The same for an offset into the block's shared memory.
-char* shared_address(uint64_t offset, size_t bytes, Site site);
+[[noreturn]] void fail_shared(uint64_t offset, size_t bytes, Site site);
+inline char* shared_address(uint64_t offset, size_t bytes, Site site) {
+  if (offset % bytes != 0 || offset + bytes > shared_window.bytes) fail_shared(offset, bytes, site);
+  return shared_window.start + offset;
+}
 
 }  // namespace emu

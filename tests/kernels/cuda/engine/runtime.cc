@@ -3,9 +3,12 @@
 
 #include "runtime.h"
 
+#include <cxxabi.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include "kernels.h"
 #include "memory.h"
@@ -57,7 +60,7 @@ cudaError_t launch_ptx(const void* function, const Call& call, void** arguments)
   }
   const std::function<void()> thread = [&] { kernel->thread(parameters.data()); };
   return run_and_report(
-      {name->second, call.grid, call.block, kernel->shared_bytes + call.shared_bytes, thread});
+      {readable(name->second), call.grid, call.block, kernel->shared_bytes + call.shared_bytes, thread});
 }
 
 // The address of a __device__ or __constant__ variable, null if there is none of that size.
@@ -72,6 +75,13 @@ char* variable(const void* symbol, size_t offset, size_t bytes) {
 cudaError_t remember(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
   return error;
+}
+
+std::string readable(const std::string& symbol) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? name.get() : symbol;
 }
 
 bool shared_memory_allowed(const void* kernel, size_t dynamic_bytes, size_t static_bytes) {

@@ -129,7 +129,7 @@ def convert_address(i, args, ops):
     value, to = ops.value(args[1], i.type), i.take("to")
     if i.space == "shared":
         sign = "-" if to else "+"
-        value = f"({value} {sign} uint64_t(emu::shared_memory()))"
+        value = f"({value} {sign} uint64_t(emu::shared_window.start))"
     return ops.assign(args[0], value)
 
 

@@ -70,16 +70,21 @@ class Sites:
     def __init__(self, files):
         self.files, self.parents, self.table, self.here = files, {}, {}, None
 
+    def name(self, number):
+        return Path(self.files.get(number, "?")).name
+
     def see(self, location):
         """A .loc directive; those of the calls around it come before it, outermost first."""
         self.here = tuple(location[:3])
         self.parents[self.here] = tuple(location[3:]) if location[3] else None
+        # for debuggers and sanitizers
+        return f'#line {self.here[1]} "{self.files.get(self.here[0], "?")}"'
 
     def reference(self):
         """C++ for the place of the instruction that is being translated."""
         chain, here = [], self.here
         while here is not None and len(chain) < 8:
-            chain.append(f"{self.files.get(here[0], '?')}:{here[1]}")
+            chain.append(f"{self.name(here[0])}:{here[1]}")
             here = self.parents.get(here)
         text = ", inlined in ".join(chain) or "?:0"
         return f"kSites[{self.table.setdefault(text, len(self.table))}]"
@@ -134,7 +139,7 @@ class Kernel:
     def add(self, statement):
         location = LOCATION.fullmatch(statement)
         if location:
-            self.module.sites.see(location.groups())
+            self.code.append(self.module.sites.see(location.groups()))
         elif statement in "{}":
             self.code.append(statement)
         elif statement.startswith(".reg"):
@@ -214,7 +219,7 @@ class Module:
         text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
         text = re.sub(r"//[^\n]*", "", text)
         files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', text, flags=re.MULTILINE))
-        self.sites = Sites({n: Path(path).name for n, path in files.items()})
+        self.sites = Sites(files)
         self.dynamic_shared = [name for _, name in EXTERN_SHARED.findall(" ".join(text.split()))]
         self.symbols, self.variables = {}, []
         outside, kernels = self.split(text)

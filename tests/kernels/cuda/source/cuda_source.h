@@ -6,6 +6,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <cmath>
@@ -169,5 +170,8 @@ cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void**
   const std::function<void()> thread = [&] {
     emu::call(kernel, arguments, std::index_sequence_for<P...>());
   };
-  return emu::run_and_report({"a kernel", grid, block, shared_bytes, thread});
+  Dl_info symbol{};
+  const bool named = dladdr(reinterpret_cast<const void*>(kernel), &symbol) != 0;
+  const char* name = named && symbol.dli_sname != nullptr ? symbol.dli_sname : "a kernel";
+  return emu::run_and_report({emu::readable(name), grid, block, shared_bytes, thread});
 }

@@ -19,7 +19,7 @@ DYNAMIC = re.compile(
 
 
 def rewrite(text):
-    text = DYNAMIC.sub(r"\1* const \2 = reinterpret_cast<\1*>(emu::shared_memory());", text)
+    text = DYNAMIC.sub(r"\1* const \2 = reinterpret_cast<\1*>(emu::shared_window.start);", text)
     text = STATIC.sub(
         r"static const char \3_key = 0; typedef \2 \3_type\4; "
         r"\3_type& \3 = *static_cast<\3_type*>(emu::shared_array(&\3_key, sizeof(\3_type)));",
