@@ -143,4 +143,77 @@ PO_HOSTDEVICE acc_t sce_grad_xw(acc_t x) {
   }
 }
 
+// -- one element of each result -------------------------------------------------------------------
+
+// What does not change from element to element.
+template <typename acc_t>
+struct SceScalars {
+  acc_t ignore_index;
+  acc_t scale;
+};
+
+// The factor of normalize, for the number of elements that are not ignored.
+template <typename acc_t>
+PO_HOSTDEVICE acc_t sce_scale(int64_t kept) {
+  return kept > 0 ? static_cast<acc_t>(1.0 / static_cast<double>(kept)) : acc_t(0);
+}
+
+// The inputs at one element. Weight 1 and cotangent 0 stand for those that are absent.
+template <typename acc_t>
+struct SceElement {
+  acc_t x, y, w;
+  acc_t g;        // grad_out
+  acc_t u, v, t;  // double backward: cotangents of grad_x, grad_label and grad_pos_weight
+};
+
+template <typename acc_t>
+PO_HOSTDEVICE acc_t sce_unless_ignored(acc_t y, SceScalars<acc_t> s, acc_t value) {
+  return sce_ignored(y, s.ignore_index) ? acc_t(0) : value;
+}
+
+template <PosWeightForm form, typename acc_t>
+PO_HOSTDEVICE acc_t sce_out(acc_t x, acc_t y, acc_t w, SceScalars<acc_t> s) {
+  return sce_unless_ignored(y, s, sce_loss<form>(x, y, w) * s.scale);
+}
+
+template <PosWeightForm form, typename acc_t>
+PO_HOSTDEVICE acc_t sce_backward_x(acc_t x, acc_t y, acc_t w, acc_t g, SceScalars<acc_t> s) {
+  return sce_unless_ignored(y, s, sce_term(g * s.scale, sce_grad_x<form>(x, y, w)));
+}
+
+template <typename acc_t>
+PO_HOSTDEVICE acc_t sce_backward_label(acc_t x, acc_t y, acc_t g, SceScalars<acc_t> s) {
+  return sce_unless_ignored(y, s, sce_term(g * s.scale, -x));
+}
+
+template <PosWeightForm form, typename acc_t>
+PO_HOSTDEVICE acc_t sce_backward_pos_weight(acc_t x, acc_t y, acc_t g, SceScalars<acc_t> s) {
+  return sce_unless_ignored(y, s, sce_term(g * s.scale, sce_grad_pos_weight<form>(x)));
+}
+
+template <PosWeightForm form, typename acc_t>
+PO_HOSTDEVICE acc_t sce_second_grad_out(const SceElement<acc_t>& e, SceScalars<acc_t> s) {
+  acc_t sum = sce_term(e.u, sce_grad_x<form>(e.x, e.y, e.w));
+  sum += sce_term(e.v, -e.x);
+  if (form != PosWeightForm::kNone) sum += sce_term(e.t, sce_grad_pos_weight<form>(e.x));
+  return sce_unless_ignored(e.y, s, sum * s.scale);
+}
+
+template <PosWeightForm form, typename acc_t>
+PO_HOSTDEVICE acc_t sce_second_x(const SceElement<acc_t>& e, SceScalars<acc_t> s) {
+  acc_t sum = e.u * sce_grad_xx(e.x, e.w) - e.v;
+  if (form != PosWeightForm::kNone) sum += e.t * sce_grad_xw<form>(e.x);
+  return sce_unless_ignored(e.y, s, e.g * s.scale * sum);
+}
+
+template <typename acc_t>
+PO_HOSTDEVICE acc_t sce_second_label(const SceElement<acc_t>& e, SceScalars<acc_t> s) {
+  return sce_unless_ignored(e.y, s, -(e.g * s.scale * e.u));
+}
+
+template <PosWeightForm form, typename acc_t>
+PO_HOSTDEVICE acc_t sce_second_pos_weight(const SceElement<acc_t>& e, SceScalars<acc_t> s) {
+  return sce_unless_ignored(e.y, s, e.g * s.scale * e.u * sce_grad_xw<form>(e.x));
+}
+
 }  // namespace paddle_ops

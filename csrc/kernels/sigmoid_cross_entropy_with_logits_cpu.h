@@ -50,13 +50,6 @@ struct OutputRow {
   }
 };
 
-// What does not change from element to element.
-template <typename acc_t>
-struct Scalars {
-  acc_t ignore_index;
-  acc_t scale;
-};
-
 // Calls body(start, count) for every chunk of the tensor.
 template <typename index_t, typename Body>
 void for_each_chunk(const SigmoidCrossEntropyParams& p, const Body& body) {
@@ -90,97 +83,71 @@ int64_t count_kept(const SigmoidCrossEntropyParams& p) {
 }
 
 template <typename acc_t, typename index_t>
-Scalars<acc_t> scalars(const SigmoidCrossEntropyParams& p) {
-  Scalars<acc_t> s{static_cast<acc_t>(p.ignore_index), acc_t(1)};
-  if (!p.normalize) return s;
-  const int64_t kept = count_kept<acc_t, index_t>(p);
-  s.scale = kept > 0 ? static_cast<acc_t>(1.0 / static_cast<double>(kept)) : acc_t(0);
-  return s;
+SceScalars<acc_t> scalars(const SigmoidCrossEntropyParams& p) {
+  const acc_t ignore_index = static_cast<acc_t>(p.ignore_index);
+  return {ignore_index, p.normalize ? sce_scale<acc_t>(count_kept<acc_t, index_t>(p)) : acc_t(1)};
 }
 
 template <PosWeightForm form, typename acc_t>
 void loss_row(acc_t* __restrict out, const acc_t* x, const acc_t* y, const acc_t* w,
-              Scalars<acc_t> s, int count) {
+              SceScalars<acc_t> s, int count) {
   for (int i = 0; i < count; ++i) {
     const acc_t weight = form == PosWeightForm::kNone ? acc_t(1) : w[i];
-    const acc_t loss = sce_loss<form>(x[i], y[i], weight) * s.scale;
-    out[i] = sce_ignored(y[i], s.ignore_index) ? acc_t(0) : loss;
+    out[i] = sce_out<form>(x[i], y[i], weight, s);
   }
 }
 
 template <PosWeightForm form, typename acc_t>
 void grad_x_row(acc_t* __restrict grad_x, const acc_t* x, const acc_t* y, const acc_t* w,
-                const acc_t* g, Scalars<acc_t> s, int count) {
+                const acc_t* g, SceScalars<acc_t> s, int count) {
   for (int i = 0; i < count; ++i) {
     const acc_t weight = form == PosWeightForm::kNone ? acc_t(1) : w[i];
-    const acc_t grad = sce_term(g[i] * s.scale, sce_grad_x<form>(x[i], y[i], weight));
-    grad_x[i] = sce_ignored(y[i], s.ignore_index) ? acc_t(0) : grad;
+    grad_x[i] = sce_backward_x<form>(x[i], y[i], weight, g[i], s);
   }
 }
 
 template <typename acc_t>
 void grad_label_row(acc_t* __restrict grad_label, const acc_t* x, const acc_t* y, const acc_t* g,
-                    Scalars<acc_t> s, int count) {
-  for (int i = 0; i < count; ++i) {
-    const acc_t grad = sce_term(g[i] * s.scale, -x[i]);
-    grad_label[i] = sce_ignored(y[i], s.ignore_index) ? acc_t(0) : grad;
-  }
+                    SceScalars<acc_t> s, int count) {
+  for (int i = 0; i < count; ++i) grad_label[i] = sce_backward_label(x[i], y[i], g[i], s);
 }
 
 template <PosWeightForm form, typename acc_t>
 void grad_pos_weight_row(acc_t* __restrict grad_w, const acc_t* x, const acc_t* y, const acc_t* g,
-                         Scalars<acc_t> s, int count) {
-  for (int i = 0; i < count; ++i) {
-    const acc_t grad = sce_term(g[i] * s.scale, sce_grad_pos_weight<form>(x[i]));
-    grad_w[i] = sce_ignored(y[i], s.ignore_index) ? acc_t(0) : grad;
-  }
+                         SceScalars<acc_t> s, int count) {
+  for (int i = 0; i < count; ++i) grad_w[i] = sce_backward_pos_weight<form>(x[i], y[i], g[i], s);
 }
 
-// Rows of the double backward pass; u, v and t are the cotangents of grad_x, grad_label and
-// grad_pos_weight, null when absent, and g is grad_out.
+// Rows of the double backward pass; u, v and t are null when absent.
 template <typename acc_t>
 struct SecondOrder {
   const acc_t *x, *y, *w, *g, *u, *v, *t;
-  Scalars<acc_t> s;
+  SceScalars<acc_t> s;
 
-  acc_t u_at(int i) const { return u == nullptr ? acc_t(0) : u[i]; }
-  acc_t v_at(int i) const { return v == nullptr ? acc_t(0) : v[i]; }
-  acc_t t_at(int i) const { return t == nullptr ? acc_t(0) : t[i]; }
-  acc_t weight_at(int i) const { return w == nullptr ? acc_t(1) : w[i]; }
-  acc_t keep(int i, acc_t value) const {
-    return sce_ignored(y[i], s.ignore_index) ? acc_t(0) : value;
+  SceElement<acc_t> at(int i) const {
+    const auto read = [i](const acc_t* row, acc_t absent) { return row ? row[i] : absent; };
+    return {x[i], y[i], read(w, 1), g[i], read(u, 0), read(v, 0), read(t, 0)};
   }
 };
 
 template <PosWeightForm form, typename acc_t>
 void grad_grad_out_row(acc_t* __restrict out, const SecondOrder<acc_t>& r, int count) {
-  for (int i = 0; i < count; ++i) {
-    acc_t sum = sce_term(r.u_at(i), sce_grad_x<form>(r.x[i], r.y[i], r.weight_at(i)));
-    sum += sce_term(r.v_at(i), -r.x[i]);
-    if (form != PosWeightForm::kNone) sum += sce_term(r.t_at(i), sce_grad_pos_weight<form>(r.x[i]));
-    out[i] = r.keep(i, sum * r.s.scale);
-  }
+  for (int i = 0; i < count; ++i) out[i] = sce_second_grad_out<form>(r.at(i), r.s);
 }
 
 template <PosWeightForm form, typename acc_t>
 void second_x_row(acc_t* __restrict out, const SecondOrder<acc_t>& r, int count) {
-  for (int i = 0; i < count; ++i) {
-    acc_t sum = r.u_at(i) * sce_grad_xx(r.x[i], r.weight_at(i)) - r.v_at(i);
-    if (form != PosWeightForm::kNone) sum += r.t_at(i) * sce_grad_xw<form>(r.x[i]);
-    out[i] = r.keep(i, r.g[i] * r.s.scale * sum);
-  }
+  for (int i = 0; i < count; ++i) out[i] = sce_second_x<form>(r.at(i), r.s);
 }
 
 template <typename acc_t>
 void second_label_row(acc_t* __restrict out, const SecondOrder<acc_t>& r, int count) {
-  for (int i = 0; i < count; ++i) out[i] = r.keep(i, -(r.g[i] * r.s.scale * r.u_at(i)));
+  for (int i = 0; i < count; ++i) out[i] = sce_second_label(r.at(i), r.s);
 }
 
 template <PosWeightForm form, typename acc_t>
 void second_pos_weight_row(acc_t* __restrict out, const SecondOrder<acc_t>& r, int count) {
-  for (int i = 0; i < count; ++i) {
-    out[i] = r.keep(i, r.g[i] * r.s.scale * r.u_at(i) * sce_grad_xw<form>(r.x[i]));
-  }
+  for (int i = 0; i < count; ++i) out[i] = sce_second_pos_weight<form>(r.at(i), r.s);
 }
 
 // Computes one row of a result, if it is wanted.
@@ -196,7 +163,7 @@ void into(MutableData target, int64_t start, int count, const Compute& compute) 
 struct Forward {
   template <PosWeightForm form, typename acc_t, typename index_t>
   static void run(const SigmoidCrossEntropyParams& p) {
-    const Scalars<acc_t> s = scalars<acc_t, index_t>(p);
+    const SceScalars<acc_t> s = scalars<acc_t, index_t>(p);
     for_each_chunk<index_t>(p, [&](int64_t start, int count) {
       InputRow<acc_t> x_row, y_row, w_row;
       const acc_t* x = x_row.read(p.x, start, count);
@@ -210,7 +177,7 @@ struct Forward {
 struct Backward {
   template <PosWeightForm form, typename acc_t, typename index_t>
   static void run(const SigmoidCrossEntropyParams& p) {
-    const Scalars<acc_t> s = scalars<acc_t, index_t>(p);
+    const SceScalars<acc_t> s = scalars<acc_t, index_t>(p);
     for_each_chunk<index_t>(p, [&](int64_t start, int count) {
       InputRow<acc_t> x_row, y_row, w_row, g_row;
       const acc_t* x = x_row.read(p.x, start, count);
@@ -230,7 +197,7 @@ struct Backward {
 struct DoubleBackward {
   template <PosWeightForm form, typename acc_t, typename index_t>
   static void run(const SigmoidCrossEntropyParams& p) {
-    const Scalars<acc_t> s = scalars<acc_t, index_t>(p);
+    const SceScalars<acc_t> s = scalars<acc_t, index_t>(p);
     for_each_chunk<index_t>(p, [&](int64_t start, int count) {
       InputRow<acc_t> x, y, w, g, u, v, t;
       const SecondOrder<acc_t> rows{x.read(p.x, start, count),

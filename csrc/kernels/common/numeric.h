@@ -1,6 +1,7 @@
 #pragma once
-// Element types by name, and half precision by bit arithmetic so that every compiler and device
-// gives the same number. Conversions to half round once, to nearest even.
+// Element types by name, and half precision by bit arithmetic so that every compiler gives the same
+// number. Conversions to half round once, to nearest even; so do the GPU's own instructions for
+// them.
 
 #include <cstdint>
 #include <cstring>
@@ -43,6 +44,11 @@ PO_HOSTDEVICE float to_float(BFloat16 v) {
 }
 
 PO_HOSTDEVICE float to_float(Float16 v) {
+#if defined(__CUDA_ARCH__)
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(v.bits));
+  return f;
+#else
   const uint32_t magnitude = v.bits & 0x7fffu;
   const uint32_t sign = static_cast<uint32_t>(v.bits & 0x8000u) << 16;
   // Rebias the exponent by 112; Inf and NaN (exponent 31) need it twice to reach 255.
@@ -53,16 +59,28 @@ PO_HOSTDEVICE float to_float(Float16 v) {
       static_cast<float>(static_cast<int32_t>(magnitude)) * 5.9604644775390625e-8f;
   const uint32_t bits = magnitude < 0x0400u ? bit_cast<uint32_t>(subnormal) : normal;
   return bit_cast<float>(sign | bits);
+#endif
 }
 
 PO_HOSTDEVICE BFloat16 to_bfloat16(float v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  BFloat16 half;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(half.bits) : "f"(v));
+  return half;
+#else
   const uint32_t bits = bit_cast<uint32_t>(v);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   const uint32_t nan = (bits >> 16) | 0x0040u;  // rounding could carry a NaN into Inf
   return BFloat16{static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded)};
+#endif
 }
 
 PO_HOSTDEVICE Float16 to_float16(float v) {
+#if defined(__CUDA_ARCH__)
+  Float16 half;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half.bits) : "f"(v));
+  return half;
+#else
   const uint32_t bits = bit_cast<uint32_t>(v);
   const uint32_t magnitude = bits & 0x7fffffffu;
   const uint32_t rebased = magnitude - (112u << 23);
@@ -73,6 +91,7 @@ PO_HOSTDEVICE Float16 to_float16(float v) {
   uint32_t half = magnitude < 0x38800000u ? subnormal : normal;
   half = magnitude >= 0x47800000u ? special : half;
   return Float16{static_cast<uint16_t>((bits >> 16 & 0x8000u) | half)};
+#endif
 }
 
 // The number that an element stands for.

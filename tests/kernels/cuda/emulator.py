@@ -12,9 +12,9 @@ double only, and returns cudaError_t:
 
 A read-only array (array.flags.writeable = False) may not be written by a kernel. How it runs:
 
-    with program.configured(order="reverse"):              # or "random", seed=3; the default: forward
-    with program.configured(grid=(1,), block=(32,)):       # instead of what the launcher asks for
-    with program.configured(blocks=(last, last)):          # only these blocks of the grid run
+    with program.configured(order="reverse"):         # or "random", seed=3; else forward
+    with program.configured(grid=(1,), block=(32,)):  # instead of what the launcher asks for
+    with program.configured(blocks=(last, last)):     # only these blocks of the grid run
 
 An operator of this project comes as the module `_kernels` does for the CPU, with the same functions
 and arguments; operators/<op>.cc says how its launcher is called:
@@ -172,7 +172,7 @@ def ptx_objects(source, defines, arch, sanitize):
     ptx, translated = "FOLDER/device.ptx", "FOLDER/device.cc"
     device = [*common, f"-arch={arch}", "-ptx", str(source), "-o", ptx]
     translate = [sys.executable, str(HERE / "ptx" / "translate.py"), ptx, translated]
-    compile_it = [*GXX, "-O2", "-w", *SANITIZERS[sanitize], *includes(HERE / "ptx")]
+    compile_it = [*GXX, "-O1", "-w", *SANITIZERS[sanitize], *includes(HERE / "ptx")]
     compile_it += [*extra_flags(), "-c", translated, "-o", "TARGET"]
     yield [device, translate, compile_it], ".o", depends + files(ENGINE, "tests/kernels/cuda/ptx/*")
 

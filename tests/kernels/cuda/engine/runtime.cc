@@ -59,8 +59,8 @@ cudaError_t launch_ptx(const void* function, const Call& call, void** arguments)
     std::memcpy(&parameters[kernel->offsets[i]], arguments[i], kernel->sizes[i]);
   }
   const std::function<void()> thread = [&] { kernel->thread(parameters.data()); };
-  return run_and_report(
-      {readable(name->second), call.grid, call.block, kernel->shared_bytes + call.shared_bytes, thread});
+  return run_and_report({readable(name->second), call.grid, call.block,
+                         kernel->shared_bytes + call.shared_bytes, thread});
 }
 
 // The address of a __device__ or __constant__ variable, null if there is none of that size.
@@ -88,6 +88,13 @@ bool shared_memory_allowed(const void* kernel, size_t dynamic_bytes, size_t stat
   const auto limit = shared_limits().find(kernel);
   if (limit != shared_limits().end()) return dynamic_bytes <= limit->second;
   return dynamic_bytes + static_bytes <= kSharedByDefault;
+}
+
+std::string take_fault() {
+  std::string taken;
+  taken.swap(last_fault);
+  last_error = cudaSuccess;
+  return taken;
 }
 
 cudaError_t run_and_report(const Launch& launch) {
@@ -293,11 +300,8 @@ EMU_EXPORT void emu_register(const void* start, size_t bytes, int writable, cons
 }
 EMU_EXPORT void emu_unregister(const void* start) { emu::unregister_memory(start); }
 EMU_EXPORT size_t emu_launches() { return emu::launches; }
-// The first fault since the last call, empty if there was none.
 EMU_EXPORT const char* emu_take_fault() {
   static std::string taken;
-  taken = emu::last_fault;
-  emu::last_fault.clear();
-  emu::last_error = cudaSuccess;
+  taken = emu::take_fault();
   return taken.c_str();
 }

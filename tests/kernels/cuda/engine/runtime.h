@@ -11,6 +11,8 @@ namespace emu {
 
 // Runs a grid; a fault is kept for the test to fetch, and becomes cudaErrorIllegalAddress.
 cudaError_t run_and_report(const Launch& launch);
+// The first fault since the last call, empty if there was none.
+std::string take_fault();
 // A mangled name as it was written.
 std::string readable(const std::string& symbol);
 // Sets what cudaGetLastError returns.

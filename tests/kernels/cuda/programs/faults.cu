@@ -51,7 +51,9 @@ __global__ void misaligned(const float* x, float* out) {
   const float4 v = *reinterpret_cast<const float4*>(x + 1 + 4 * threadIdx.x);
   out[threadIdx.x] = v.x + v.w;
 }
-extern "C" int launch_misaligned(const float* x, float* out) { return run(misaligned, 8, 0, x, out); }
+extern "C" int launch_misaligned(const float* x, float* out) {
+  return run(misaligned, 8, 0, x, out);
+}
 
 // The last thread writes one element too far.
 __global__ void global_out_of_bounds(float* out, int64_t count) {
@@ -103,8 +105,9 @@ __global__ void much_shared(float* out) {
 extern "C" int launch_much_shared(float* out, int64_t ask) {
   constexpr int kBytes = 100 << 10;
   if (ask != 0) {
-    const cudaError_t error = cudaFuncSetAttribute(
-        reinterpret_cast<const void*>(much_shared), cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+    const cudaError_t error =
+        cudaFuncSetAttribute(reinterpret_cast<const void*>(much_shared),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
     if (error != cudaSuccess) return error;
   }
   return run(much_shared, 64, kBytes, out);

@@ -259,7 +259,7 @@ FUNCTIONS = {
 
 
 def translate(opcode, args, ops):
-    """One instruction without its predicate; raises Unsupported where it is not understood fully."""
+    """One instruction without its predicate; Unsupported if not understood in full."""
     instruction = Instruction(opcode)
     function = FUNCTIONS.get(instruction.name)
     if function is None:

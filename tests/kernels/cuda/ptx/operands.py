@@ -57,7 +57,7 @@ def elements(text):
 
 
 class Operands:
-    """The names of one function. `symbols` are addresses: offsets for parameters and shared memory."""
+    """The names of one function; `symbols` maps those of memory to addresses or offsets."""
 
     def __init__(self, symbols, sites):
         self.symbols, self.sites = symbols, sites
