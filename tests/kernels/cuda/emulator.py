@@ -181,6 +181,7 @@ def source_objects(source, defines, sanitize):
     """g++ compiles a copy in which __shared__ variables have become calls of the engine."""
     rewrite = [sys.executable, str(HERE / "source" / "rewrite.py"), str(source), "FOLDER"]
     own = ["-include", str(HERE / "source" / "cuda_source.h"), "-IFOLDER"]
+    own += [f"-I{HERE / 'source'}"]
     command = [*GXX, "-O1", "-w", *SANITIZERS[sanitize], *own, *includes(), *defines]
     command += [*extra_flags(), "-x", "c++", "-c", "FOLDER/main.cu", "-o", "TARGET"]
     depends = [Path(source), *files(*KERNELS, ENGINE, "tests/kernels/cuda/source/*")]

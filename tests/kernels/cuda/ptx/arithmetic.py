@@ -26,6 +26,7 @@ FLOAT = {
 }
 # rn is what C++ does; approx and full may be anything near
 EXACT = ("rn", "approx", "full")
+DIRECTED = {"rz": "FE_TOWARDZERO", "rm": "FE_DOWNWARD", "rp": "FE_UPWARD"}
 HALF = ("add", "sub", "mul", "fma", "neg", "abs", "min", "max")
 INTEGER = {
     "add": "{u}({0}) + {u}({1})",
@@ -49,12 +50,11 @@ ROUND = {"rni": "nearbyint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
 
 def half_function(name, ptx_type):
-    """A half operation: in float, which is exact enough that one rounding is left."""
-    brain, pair = int(ptx_type.startswith("b")), int(ptx_type.endswith("x2"))
+    """A half operation: in double, so that the only rounding that counts is the last."""
+    kind = f"Half<{int(ptx_type.startswith('b'))}, {int(ptx_type.endswith('x2'))}>"
     body = FLOAT[name].format("x", "y", "z")
-    arguments = "float x, float y, float z"
-    unused = "(void)y; (void)z;"
-    return f"Half<{brain}, {pair}>::lift([]({arguments}) {{ {unused} return float({body}); }})"
+    arguments = "double x, double y, double z"
+    return f"{kind}::lift([]({arguments}) -> double {{ (void)y; (void)z; return {body}; }})"
 
 
 def half(i, args, ops):
@@ -68,14 +68,17 @@ def floating(i, args, ops):
     if i.name not in FLOAT:
         raise Unsupported(i.opcode)
     values = [ops.value(a, i.type) for a in args[1:]]
-    expression = FLOAT[i.name].format(*values)
-    if i.take("rz"):  # nvcc's own division of integers uses it
-        if i.name != "add" or i.type != "f32":
+    rounding = i.take(*DIRECTED)
+    if rounding:
+        if i.name not in ("add", "sub", "mul", "div", "fma", "sqrt", "rcp"):
             raise Unsupported(i.opcode)
-        expression = f"add_toward_zero({values[0]}, {values[1]})"
+        body = FLOAT[i.name].format("x", "y", "z")
+        t, zeros = C_TYPES[i.type], ["0"] * (3 - len(values))
+        function = f"[]({t} x, {t} y, {t} z) -> {t} {{ (void)y; (void)z; return {body}; }}"
+        expression = f"directed<{t}>({DIRECTED[rounding]}, {', '.join(values + zeros)}, {function})"
     else:
         i.take(*EXACT)
-    expression = f"{C_TYPES[i.type]}({expression})"
+        expression = f"{C_TYPES[i.type]}({FLOAT[i.name].format(*values)})"
     if i.take("ftz"):
         if i.name not in ("ex2", "rcp", "lg2"):
             raise Unsupported(f"{i.opcode}: the kernels are not compiled with fast math")
@@ -187,7 +190,8 @@ def comparison(i, x, y):
     return f"({x} {COMPARE[kind]} {y})"
 
 
-def set_predicate(i, args, ops):
+def compared(i, args, ops):
+    """The truth of setp and set, combined with another predicate if there is one."""
     x, y = ops.value(args[1], i.type), ops.value(args[2], i.type)
     if i.type in HALVES:
         if i.type.endswith("x2"):
@@ -197,15 +201,25 @@ def set_predicate(i, args, ops):
     expression = comparison(i, x, y)
     combined = i.take("and", "or", "xor")
     if combined:
-        other = ops.value(args[3], "pred")
-        expression = f"({LOGIC[combined].format(expression, other)})"
+        expression = f"({LOGIC[combined].format(expression, ops.value(args[3], 'pred'))})"
+    return expression
+
+
+def set_predicate(i, args, ops):
     first, *second = args[0].split("|")
-    text = f"bool q = {expression}; {ops.assign(first, 'q')}"
+    if second and len(args) > 3:
+        raise Unsupported(i.opcode)
+    text = f"bool q = {compared(i, args, ops)}; {ops.assign(first, 'q')}"
     if second:
-        if combined:
-            raise Unsupported(i.opcode)
         text += f" {ops.assign(second[0], '!q')}"
     return f"{{ {text} }}"
+
+
+def set_value(i, args, ops):
+    """As a number: 1.0, or all bits of an integer."""
+    yes = {"f32": "1.0f", "u32": "0xffffffffu", "s32": "0xffffffffu"}[i.types[0]]
+    no = "0.0f" if i.types[0] == "f32" else "0u"
+    return ops.assign(args[0], f"({compared(i, args, ops)} ? {yes} : {no})")
 
 
 def select(i, args, ops):
@@ -266,6 +280,7 @@ FUNCTIONS = {
     **dict.fromkeys(["bfi", "bfe", "bfind", "prmt", "lop3", "shl", "shr"], bits),
     "shf": funnel_shift,
     "setp": set_predicate,
+    "set": set_value,
     "selp": select,
     "cvt": convert,
 }

@@ -3,6 +3,7 @@
 // put() writes them.
 
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -93,38 +94,36 @@ inline float half_to_float(uint16_t bits) {
   return as<float>(word | uint32_t(bits & 0x8000) << 16);
 }
 
-inline uint16_t float_to_half(float v) {
-  const uint16_t sign = uint16_t(as<uint32_t>(v) >> 16 & 0x8000);
-  const double magnitude = std::fabs(double(v));
+// The bits of a floating type of `fraction` bits whose exponents end at `lowest`, from the nearest
+// number, ties to even. Too large ones run over into the bits of infinity by themselves.
+inline uint16_t round_to_bits(double v, int fraction, int lowest, uint16_t infinity) {
+  const uint16_t sign = std::signbit(v) ? 0x8000 : 0;
   if (v != v) return 0x7fff;
-  if (magnitude >= 65520) return sign | 0x7c00;
-  // The unit in the last place: 2^-24 below the normal numbers.
+  if (std::isinf(v)) return sign | infinity;
   int exponent = 0;
-  std::frexp(magnitude, &exponent);
-  exponent = std::max(exponent - 11, -24);
-  const auto units = uint32_t(std::nearbyint(std::ldexp(magnitude, -exponent)));
-  return uint16_t(sign | (uint32_t(exponent + 24) * 0x400 + units));
+  std::frexp(v, &exponent);
+  // the unit in the last place is 2^exponent
+  exponent = std::max(exponent - 1, lowest) - fraction;
+  const auto units = uint32_t(std::nearbyint(std::ldexp(std::fabs(v), -exponent)));
+  const uint32_t bits = (uint32_t(exponent + fraction - lowest) << fraction) + units;
+  return sign | uint16_t(std::min<uint32_t>(bits, infinity));
 }
 
 inline float bfloat_to_float(uint16_t bits) { return as<float>(uint32_t(bits) << 16); }
 
-inline uint16_t float_to_bfloat(float v) {
-  const auto bits = as<uint32_t>(v);
-  if (v != v) return 0x7fff;
-  return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 template <int kBrain, int kPair>
 struct Half {
   static float widen(uint16_t v) { return kBrain ? bfloat_to_float(v) : half_to_float(v); }
-  static uint16_t round(float v) { return kBrain ? float_to_bfloat(v) : float_to_half(v); }
+  static uint16_t round(double v) {
+    return kBrain ? round_to_bits(v, 7, -126, 0x7f80) : round_to_bits(v, 10, -14, 0x7c00);
+  }
 
-  // The function on floats as one on the bits of halves, of one or two arguments more than needed.
+  // A function of doubles as one on the bits of halves; arguments that it does not need are 0.
   template <typename F>
   static auto lift(F f) {
     return [f](uint32_t x, uint32_t y, uint32_t z = 0) {
       const auto one = [&](int s) -> uint32_t {
-        const auto part = [s](uint32_t v) { return widen(uint16_t(v >> s)); };
+        const auto part = [s](uint32_t v) -> double { return widen(uint16_t(v >> s)); };
         return round(f(part(x), part(y), part(z)));
       };
       if constexpr (kPair) {
@@ -142,17 +141,24 @@ inline uint32_t round_to_tf32(uint32_t bits) {  // to nearest, ties away from ze
 
 // -- floating point -------------------------------------------------------------------------------
 
-inline float flush(float v) { return std::fabs(v) < 0x1p-126f ? std::copysign(0.f, v) : v; }
+template <typename T>
+inline T flush(T v) {  // subnormal numbers to zero
+  return std::fabs(v) < std::numeric_limits<T>::min() ? std::copysign(T(0), v) : v;
+}
 
 template <typename T>
 inline T saturate(T v) {
   return v > T(0) ? (v < T(1) ? v : T(1)) : T(0);  // NaN becomes 0
 }
 
-inline float add_toward_zero(float a, float b) {
-  const double sum = double(a) + double(b);
-  const float rounded = float(sum);
-  return std::fabs(double(rounded)) > std::fabs(sum) ? std::nextafter(rounded, 0.f) : rounded;
+// f(x, y, z) in another rounding mode. volatile: the compiler knows nothing of the mode.
+template <typename T, typename F>
+__attribute__((noinline)) T directed(int mode, T x, T y, T z, F f) {
+  std::fesetround(mode);
+  volatile T vx = x, vy = y, vz = z;
+  volatile T result = f(vx, vy, vz);
+  std::fesetround(FE_TONEAREST);
+  return result;
 }
 
 template <typename I, typename F>

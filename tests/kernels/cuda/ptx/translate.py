@@ -15,7 +15,7 @@ SHARED = re.compile(r"\.shared (?:\.align (\d+) )?\.(\w+) ([\w$]+)(?:\[(\d+)\])?
 EXTERN_SHARED = re.compile(r"\.extern \.shared (?:\.align (\d+) )?\.\w+ ([\w$]+)\[\]")
 VARIABLE = re.compile(
     r"(?:\.visible |\.extern |\.weak )*\.(const|global) (?:\.attribute\(\S+\) )?\.align (\d+) "
-    r"\.(\w+) ([\w$]+)(?:\[(\d+)\])?(?: = (.*))?"
+    r"\.(\w+) ([\w$]+)(?:\[(\d+)\])?(?: = (.*))?$"
 )
 PARAMETER = re.compile(
     r"\.param (?:\.align (\d+) )?\.(\w+) (?:\.ptr[^,]*? )?([\w$]+)(?:\[(\d+)\])?"
@@ -224,7 +224,7 @@ class Module:
         self.symbols, self.variables = {}, []
         outside, kernels = self.split(text)
         for statement in outside.split(";"):
-            variable = VARIABLE.fullmatch(" ".join(statement.split()))
+            variable = VARIABLE.search(" ".join(statement.split()))
             if variable:
                 self.add_variable(*variable.groups())
         self.kernels = [Kernel(*kernel, self) for kernel in kernels]

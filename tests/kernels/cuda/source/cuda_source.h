@@ -1,7 +1,7 @@
 #pragma once
 // CUDA for g++: included before a kernel's source. The runtime's types come from CUDA's own
 // headers, which g++ can read; what nvcc builds in is here. A function with inline PTX needs
-// another version under !defined(__CUDACC__), for which emu/warp.h has the parts.
+// another version under !defined(__CUDACC__), for which engine/warp.h has the parts.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -129,13 +129,6 @@ template <typename T>
 T __ldg(const T* p) {
   return *p;
 }
-
-// cuda_pipeline_primitives.h
-inline void __pipeline_memcpy_async(void* to, const void* from, size_t bytes, size_t zeros = 0) {
-  emu::async_copy(to, from, uint32_t(bytes - zeros), uint32_t(zeros));
-}
-inline void __pipeline_commit() { emu::async_commit(); }
-inline void __pipeline_wait_prior(int groups) { emu::async_wait(groups); }
 
 // -- arithmetic -----------------------------------------------------------------------------------
 
