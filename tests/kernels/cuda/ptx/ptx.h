@@ -100,6 +100,7 @@ inline uint16_t round_to_bits(double v, int fraction, int lowest, uint16_t infin
   const uint16_t sign = std::signbit(v) ? 0x8000 : 0;
   if (v != v) return 0x7fff;
   if (std::isinf(v)) return sign | infinity;
+  if (v == 0) return sign;
   int exponent = 0;
   std::frexp(v, &exponent);
   // the unit in the last place is 2^exponent
