@@ -95,6 +95,34 @@ void backward(const py::object& grad_out, const py::object& x, const py::object&
   run(sigmoid_cross_entropy_kernels().backward, p);
 }
 
+void double_backward(const py::object& grad_out, const py::object& x, const py::object& label,
+                     const py::object& pos_weight, const py::object& grad_grad_x,
+                     const py::object& grad_grad_label, const py::object& grad_grad_pos_weight,
+                     const py::object& grad_grad_out, const py::object& grad_x,
+                     const py::object& grad_label, const py::object& grad_pos_weight,
+                     bool normalize, int ignore_index, const std::string& pos_weight_form,
+                     int num_threads, int index_bits) {
+  const Array logits = to_array("x", x, false);
+  SigmoidCrossEntropyParams p =
+      common_params(logits, label, pos_weight,
+                    {normalize, ignore_index, pos_weight_form, num_threads, index_bits});
+  const auto input = [&](const char* name, const py::object& value) {
+    return like_x(name, value, logits, false, false).input();
+  };
+  const auto output = [&](const char* name, const py::object& value) {
+    return like_x(name, value, logits, true, false).output();
+  };
+  p.grad_out = like_x("grad_out", grad_out, logits, false, true).input();
+  p.grad_grad_x = input("grad_grad_x", grad_grad_x);
+  p.grad_grad_label = input("grad_grad_label", grad_grad_label);
+  p.grad_grad_pos_weight = input("grad_grad_pos_weight", grad_grad_pos_weight);
+  p.grad_grad_out = output("grad_grad_out", grad_grad_out);
+  p.grad_x = output("grad_x", grad_x);
+  p.grad_label = output("grad_label", grad_label);
+  p.grad_pos_weight = output("grad_pos_weight", grad_pos_weight);
+  run(sigmoid_cross_entropy_kernels().double_backward, p);
+}
+
 // Whether indices of `count` elements are 32 bits wide.
 bool count_fits_int32(int64_t count) {
   SigmoidCrossEntropyParams p;
@@ -134,6 +162,15 @@ void bind_sigmoid_cross_entropy_with_logits(py::module_& m) {
   m.def("sigmoid_cross_entropy_with_logits_backward", &backward,
         "Writes those gradients that are not None.", arg("grad_out"), arg("x"), arg("label"),
         arg("pos_weight") = py::none(), arg("grad_x") = py::none(), arg("grad_label") = py::none(),
+        arg("grad_pos_weight") = py::none(), arg("normalize") = false, arg("ignore_index") = -100,
+        arg("pos_weight_form") = "log1p", arg("num_threads") = 0, arg("index_bits") = 0);
+  m.def("sigmoid_cross_entropy_with_logits_double_backward", &double_backward,
+        "Writes those of grad_grad_out, grad_x, grad_label and grad_pos_weight that are not None: "
+        "the gradients of the sum of backward's results times the cotangents grad_grad_*.",
+        arg("grad_out"), arg("x"), arg("label"), arg("pos_weight") = py::none(),
+        arg("grad_grad_x") = py::none(), arg("grad_grad_label") = py::none(),
+        arg("grad_grad_pos_weight") = py::none(), arg("grad_grad_out") = py::none(),
+        arg("grad_x") = py::none(), arg("grad_label") = py::none(),
         arg("grad_pos_weight") = py::none(), arg("normalize") = false, arg("ignore_index") = -100,
         arg("pos_weight_form") = "log1p", arg("num_threads") = 0, arg("index_bits") = 0);
   m.def("sigmoid_cross_entropy_with_logits_fits_int32", &count_fits_int32,

@@ -210,16 +210,20 @@ def build(sources, front_end="ptx", sanitize=None, defines=(), arch="sm_80", cxx
     return Program(cached([link], ".so", []), sanitize)
 
 
-def operator(name, front_end="ptx", sanitize=None, defines=(), arch="sm_80"):
-    """The module _kernels with one operator, whose functions launch its CUDA kernels."""
-    binding = [f"-DBIND=bind_{name}", *DEFINES[sanitize]]
+def operator_program(name, front_end="ptx", sanitize=None, defines=(), arch="sm_80"):
+    """A Program with an operator's kernels and the module around them."""
     cxx = [
         (CSRC / "pybind" / f"{name}_py.cc", []),
         (HERE / "operators" / f"{name}.cc", []),
-        (HERE / "operators" / "module.cc", binding),
+        (HERE / "operators" / "module.cc", [f"-DBIND=bind_{name}"]),
     ]
     source = CSRC / "targets" / f"{name}_cuda.cu"
-    return build([source], front_end, sanitize, defines, arch, cxx).module()
+    return build([source], front_end, sanitize, defines, arch, cxx)
+
+
+def operator(name, **how):
+    """The module _kernels with one operator, whose functions launch its CUDA kernels."""
+    return operator_program(name, **how).module()
 
 
 # -- running --------------------------------------------------------------------------------------
@@ -275,6 +279,10 @@ class Program:
     def launches(self):
         """How many kernels have been launched so far."""
         return self.library.emu_launches()
+
+    def waits(self):
+        """How often the host has waited for the device so far, in whatever way."""
+        return self.library.emu_waits()
 
     def _register(self, array, name):
         if not array.flags.c_contiguous:

@@ -34,6 +34,7 @@ Call pending;  // between __cudaPushCallConfiguration and __cudaPopCallConfigura
 cudaError_t last_error = cudaSuccess;
 std::string last_fault;
 size_t launches = 0;
+size_t waits = 0;  // of the host for the device
 
 std::map<const void*, std::string>& names() {  // of kernels and variables, by what the host calls
   static std::map<const void*, std::string> instance;
@@ -198,9 +199,11 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
       (from_device && !emu::is_registered(from, bytes))) {
     return remember(cudaErrorInvalidValue);
   }
+  if (kind != cudaMemcpyDeviceToDevice) ++emu::waits;
   std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
+// From and to pageable memory this waits, too.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t) {
   return cudaMemcpy(to, from, bytes, kind);
@@ -233,8 +236,11 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return emu::last_error; }
-cudaError_t cudaDeviceSynchronize() { return emu::last_error; }
+cudaError_t cudaDeviceSynchronize() {
+  ++emu::waits;
+  return emu::last_error;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaDeviceSynchronize(); }
 cudaError_t cudaPeekAtLastError() { return emu::last_error; }
 cudaError_t cudaGetLastError() {
   const cudaError_t error = emu::last_error;
@@ -300,6 +306,7 @@ EMU_EXPORT void emu_register(const void* start, size_t bytes, int writable, cons
 }
 EMU_EXPORT void emu_unregister(const void* start) { emu::unregister_memory(start); }
 EMU_EXPORT size_t emu_launches() { return emu::launches; }
+EMU_EXPORT size_t emu_waits() { return emu::waits; }
 EMU_EXPORT const char* emu_take_fault() {
   static std::string taken;
   taken = emu::take_fault();
