@@ -48,6 +48,10 @@ struct DeformConv2dParams {
   MutableData grad_x, grad_offset, grad_weight, grad_bias, grad_mask;
   int num_threads = 0;  // settled before the workspace is measured, see thread_budget.h
   int index_bits = 0;   // 0: by size; 32 or 64 force a path (tests)
+  // GPU only: whether the same input must give the same bits (on the CPU it always does), and about
+  // how much scratch memory to use, 0 for the default. One image is sampled at a time at least.
+  bool deterministic = false;
+  int64_t scratch_bytes = 0;
 };
 
 // True when no tensor, and not the column matrix of one image either, has 2^31 elements or more,

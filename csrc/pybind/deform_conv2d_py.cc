@@ -79,13 +79,15 @@ void run(Direction direction, DeformConv2dParams* params) {
 void forward(const py::object& out, const py::object& x, const py::object& offset,
              const py::object& weight, const py::object& bias, const py::object& mask,
              const Sizes& strides, const Sizes& paddings, const Sizes& dilations,
-             int64_t deformable_groups, int64_t groups, int num_threads, int index_bits) {
+             int64_t deformable_groups, int64_t groups, int num_threads, int index_bits,
+             int64_t scratch_bytes) {
   Call call = make_call(x, offset, weight, bias, mask, strides, paddings, dilations,
                         deformable_groups, groups, "paddle", num_threads, index_bits);
   const DeformConv2dShape& s = call.params.shape;
   const Array result = to_array("out", out, true);
   check_shape("out", result, {s.n, s.o, s.oh, s.ow});
   call.params.out = result.output();
+  call.params.scratch_bytes = scratch_bytes;
   run(Direction::kForward, &call.params);
 }
 
@@ -94,7 +96,8 @@ void backward(const py::object& grad_out, const py::object& x, const py::object&
               const py::object& grad_offset, const py::object& grad_weight,
               const py::object& grad_bias, const py::object& grad_mask, const Sizes& strides,
               const Sizes& paddings, const Sizes& dilations, int64_t deformable_groups,
-              int64_t groups, const std::string& boundary_grad, int num_threads, int index_bits) {
+              int64_t groups, const std::string& boundary_grad, int num_threads, int index_bits,
+              int64_t scratch_bytes, bool deterministic) {
   Call call = make_call(x, offset, weight, py::none(), mask, strides, paddings, dilations,
                         deformable_groups, groups, boundary_grad, num_threads, index_bits);
   DeformConv2dParams& p = call.params;
@@ -106,6 +109,8 @@ void backward(const py::object& grad_out, const py::object& x, const py::object&
   const Array grad = to_array("grad_out", grad_out, false);
   check_shape("grad_out", grad, {p.shape.n, p.shape.o, p.shape.oh, p.shape.ow});
   p.grad_out = grad.input();
+  p.scratch_bytes = scratch_bytes;
+  p.deterministic = deterministic;
   p.grad_x = wanted("grad_x", grad_x, call.x.shape);
   p.grad_offset = wanted("grad_offset", grad_offset, call.offset.shape);
   p.grad_weight = wanted("grad_weight", grad_weight, call.weight.shape);
@@ -164,7 +169,7 @@ void bind_deform_conv2d(py::module_& m) {
         arg("x"), arg("offset"), arg("weight"), arg("bias") = py::none(), arg("mask") = py::none(),
         arg("strides") = Sizes{1, 1}, arg("paddings") = Sizes{0, 0, 0, 0},
         arg("dilations") = Sizes{1, 1}, arg("deformable_groups") = 1, arg("groups") = 1,
-        arg("num_threads") = 0, arg("index_bits") = 0);
+        arg("num_threads") = 0, arg("index_bits") = 0, arg("scratch_bytes") = 0);
   m.def("deform_conv2d_backward", &backward, "Writes those gradients that are not None.",
         arg("grad_out"), arg("x"), arg("offset"), arg("weight"), arg("mask") = py::none(),
         arg("grad_x") = py::none(), arg("grad_offset") = py::none(),
@@ -172,7 +177,8 @@ void bind_deform_conv2d(py::module_& m) {
         arg("grad_mask") = py::none(), arg("strides") = Sizes{1, 1},
         arg("paddings") = Sizes{0, 0, 0, 0}, arg("dilations") = Sizes{1, 1},
         arg("deformable_groups") = 1, arg("groups") = 1, arg("boundary_grad") = "paddle",
-        arg("num_threads") = 0, arg("index_bits") = 0);
+        arg("num_threads") = 0, arg("index_bits") = 0, arg("scratch_bytes") = 0,
+        arg("deterministic") = false);
   m.def("deform_conv2d_fits_int32", &shape_fits_int32, "Whether the 32-bit index path is taken.");
   m.def("deform_conv2d_workspace_bytes", &workspace_bytes, "Scratch memory of one call, fp32.",
         arg("backward"), arg("x"), arg("weight"), arg("oh"), arg("ow"),

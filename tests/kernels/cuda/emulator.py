@@ -217,8 +217,8 @@ def operator_program(name, front_end="ptx", sanitize=None, defines=(), arch="sm_
         (HERE / "operators" / f"{name}.cc", []),
         (HERE / "operators" / "module.cc", [f"-DBIND=bind_{name}"]),
     ]
-    source = CSRC / "targets" / f"{name}_cuda.cu"
-    return build([source], front_end, sanitize, defines, arch, cxx)
+    sources = sorted((CSRC / "targets").glob(f"{name}_cuda*.cu"))
+    return build(sources, front_end, sanitize, defines, arch, cxx)
 
 
 def operator(name, **how):

@@ -1,0 +1,7 @@
+#include "targets/deform_conv2d_cuda_table.cuh"
+
+namespace paddle_ops {
+
+const DeformConv2dCudaKernels deform_conv2d_cuda_bfloat16 = cuda::deform_conv2d_kernels<BFloat16>();
+
+}  // namespace paddle_ops

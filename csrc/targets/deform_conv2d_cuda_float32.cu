@@ -1,0 +1,7 @@
+#include "targets/deform_conv2d_cuda_table.cuh"
+
+namespace paddle_ops {
+
+const DeformConv2dCudaKernels deform_conv2d_cuda_float32 = cuda::deform_conv2d_kernels<float>();
+
+}  // namespace paddle_ops
