@@ -7,12 +7,18 @@ import os
 import runpy
 import shutil
 import site
+import sys
 import sysconfig
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+BUILD = runpy.run_path(str(ROOT / "paddle_ops" / "_build.py"))
+if BUILD["cuda_home"]():
+    os.environ["CUDA_HOME"] = BUILD["cuda_home"]()  # read by Paddle as it is imported
 
 try:
     import paddle
@@ -21,7 +27,7 @@ except ImportError:
     for folder in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
         site.addsitedir(folder)
     try:
-        import paddle  # noqa: F401
+        import paddle
     except ImportError as error:
         raise SystemExit(
             f"paddle_ops is compiled for the Paddle that is installed, and importing it failed: "
@@ -29,10 +35,7 @@ except ImportError:
             "runs in another environment: add --no-build-isolation (and install setuptools, wheel)"
         ) from error
 
-from paddle.utils.cpp_extension import BuildExtension, CppExtension
-
-ROOT = Path(__file__).resolve().parent
-BUILD = runpy.run_path(str(ROOT / "paddle_ops" / "_build.py"))
+from paddle.utils.cpp_extension import BuildExtension, CppExtension, CUDAExtension
 
 
 class BuildPackage(build_py):
@@ -67,11 +70,19 @@ class BuildBinary(BuildExtension):
             leftover.unlink(missing_ok=True)
 
 
-extension = CppExtension(
+CUDA = BUILD["uses_cuda"]()
+if paddle.is_compiled_with_cuda() and not CUDA:
+    print(
+        "paddle_ops: this Paddle runs on GPUs, but the operators are built for the CPU only: "
+        "PADDLE_OPS_CUDA is 0, or there is no nvcc (set CUDA_HOME to the folder of CUDA)",
+        file=sys.stderr,
+    )
+
+extension = (CUDAExtension if CUDA else CppExtension)(
     # relative, since setuptools refuses absolute ones in source distributions
     sources=[os.path.relpath(source, ROOT) for source in BUILD["sources"]()],
     include_dirs=BUILD["include_paths"](),
-    extra_compile_args=BUILD["cxx_flags"](),
+    extra_compile_args={"cxx": BUILD["cxx_flags"](), "nvcc": BUILD["cuda_flags"]()},
     extra_link_args=BUILD["link_flags"](),
 )
 # Paddle 2.6 takes no name argument.

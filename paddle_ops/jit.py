@@ -9,6 +9,7 @@
         name="paddle_ops_jit",
         sources=paddle_ops.jit.sources(),
         extra_cxx_cflags=paddle_ops.jit.cxx_flags(),
+        extra_cuda_cflags=paddle_ops.jit.cuda_flags(),
         extra_ldflags=paddle_ops.jit.link_flags(),
         extra_include_paths=paddle_ops.jit.include_paths(),
     )
@@ -16,6 +17,10 @@
 Either way the operators are then reached as `paddle_ops.deform_conv2d` and so on. Where a compiled
 binary is installed, importing the package has registered the operators already, and both ways leave
 it at that. Set PADDLE_OPS_JIT=1 in the environment to ignore the binary and compile all the same.
+
+With a GPU build of Paddle and nvcc, the GPU's kernels are compiled too: see _build.uses_cuda and
+_build.cuda_flags for PADDLE_OPS_CUDA and PADDLE_CUDA_ARCH_LIST. Paddle's own entry needs CUDA_HOME
+in the environment then, before Paddle is imported.
 """
 
 from __future__ import annotations
@@ -30,9 +35,9 @@ from pathlib import Path
 from paddle.utils import cpp_extension
 
 from . import _build, _lib
-from ._build import cxx_flags, include_paths, link_flags
+from ._build import cuda_flags, cxx_flags, include_paths, link_flags
 
-__all__ = ["cxx_flags", "include_paths", "link_flags", "load", "sources"]
+__all__ = ["cuda_flags", "cxx_flags", "include_paths", "link_flags", "load", "sources"]
 
 
 def sources() -> list[str]:
@@ -78,10 +83,13 @@ def load(
         if _lib.refusal(library) is None:
             _lib.register(library)
             return
+        if _build.uses_cuda():
+            os.environ["CUDA_HOME"] = str(_build.cuda_home())  # for the process that compiles
         cpp_extension.load(
             name=name,
             sources=_build.sources(),
             extra_cxx_cflags=cxx_flags(),
+            extra_cuda_cflags=cuda_flags(),
             extra_ldflags=link_flags(),
             extra_include_paths=include_paths(),
             build_directory=str(folder),
@@ -96,6 +104,6 @@ def _folder(
     name: str, build_directory: str | os.PathLike[str] | None, record: dict[str, str]
 ) -> Path:
     """Return where one combination of Paddle, Python, sources and flags is built."""
-    key = json.dumps([record, cxx_flags(), link_flags()], sort_keys=True)
+    key = json.dumps([record, cxx_flags(), cuda_flags(), link_flags()], sort_keys=True)
     root = Path(build_directory or cpp_extension.get_build_directory()).resolve()
     return root / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"

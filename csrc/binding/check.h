@@ -62,14 +62,29 @@ auto guarded(const char* op, const Body& body) -> decltype(body()) {
   }
 }
 
-// A dense tensor with memory on the CPU. None arrives here as an undefined tensor.
-inline void check_dense_cpu(const char* op, const char* argument, const Tensor& tensor) {
+// Where this build has kernels for.
+inline bool has_kernels(const Tensor& tensor) {
+#ifdef PADDLE_OPS_CUDA
+  if (tensor.is_gpu()) return true;
+#endif
+  return tensor.is_cpu();
+}
+
+// A dense tensor with memory where x has its own. None arrives here as an undefined tensor.
+inline void check_dense(const char* op, const char* argument, const Tensor& tensor,
+                        const Tensor& x) {
   if (!tensor.defined() || !tensor.is_dense_tensor()) fail(op, argument, "a dense tensor", "none");
   if (tensor.numel() != 0 && !tensor.initialized()) {
     fail(op, argument, "a tensor with data", "one without");
   }
-  if (tensor.initialized() && !tensor.is_cpu()) {
-    fail(op, argument, "a tensor on the CPU", to_text("one on ", tensor.place().DebugString()));
+  if (!tensor.initialized()) return;
+  const auto place_of = [](const Tensor& t) { return t.place().DebugString(); };
+  if (!has_kernels(tensor)) {
+    fail(op, argument, "a tensor on a device that paddle_ops was built for",
+         "one on " + place_of(tensor));
+  }
+  if (x.initialized() && tensor.place() != x.place()) {
+    fail(op, argument, "a tensor on " + place_of(x) + ", where x is", "one on " + place_of(tensor));
   }
 }
 

@@ -11,6 +11,10 @@
 #include "targets/deform_conv2d_select.h"
 #include "targets/thread_budget.h"
 #include "targets/workspace.h"
+#ifdef PADDLE_OPS_CUDA
+#include "binding/cuda.h"
+#include "targets/deform_conv2d_cuda.h"
+#endif
 
 namespace paddle_ops {
 namespace {
@@ -50,9 +54,9 @@ void check_attributes(const Attributes& a) {
 }
 
 void check_types(const Inputs& in, const Attributes& a) {
-  check_dense_cpu(kOp, "x", in.x);
-  check_dense_cpu(kOp, "offset", in.offset);
-  check_dense_cpu(kOp, "weight", in.weight);
+  check_dense(kOp, "x", in.x, in.x);
+  check_dense(kOp, "offset", in.offset, in.x);
+  check_dense(kOp, "weight", in.weight, in.x);
   check_floating(kOp, "x", in.x);
   check_dtype(kOp, "weight", in.weight, in.x.dtype());
   // Half precision cannot tell pixels apart beyond 1024, so offsets (and masks) may be wider.
@@ -63,11 +67,11 @@ void check_types(const Inputs& in, const Attributes& a) {
   };
   check_plan_type("offset", in.offset);
   if (a.has_mask) {
-    check_dense_cpu(kOp, "mask", in.mask);
+    check_dense(kOp, "mask", in.mask, in.x);
     check_plan_type("mask", in.mask);
   }
   if (a.has_bias) {
-    check_dense_cpu(kOp, "bias", in.bias);
+    check_dense(kOp, "bias", in.bias, in.x);
     check_dtype(kOp, "bias", in.bias, in.x.dtype());
   }
 }
@@ -154,7 +158,14 @@ DeformConv2dParams make_params(const Inputs& in, const Attributes& a) {
   return p;
 }
 
-void run(Direction direction, DeformConv2dParams* params) {
+void run(Direction direction, const Tensor& x, DeformConv2dParams* params) {
+#ifdef PADDLE_OPS_CUDA
+  if (x.is_gpu()) {
+    params->deterministic = wants_deterministic();
+    const DeformConv2dCudaKernel kernel = deform_conv2d_cuda_kernel(direction, *params);
+    return run_on_gpu(kOp, x, kernel.workspace_bytes(*params), *params, kernel.run);
+  }
+#endif
   const ThreadBudget budget(params->num_threads);
   params->num_threads = budget.threads();
   const DeformConv2dKernel kernel = deform_conv2d_kernel(direction, *params);
@@ -174,7 +185,7 @@ std::vector<Tensor> forward(const Tensor& x, const Tensor& offset, const Tensor&
     const DeformConv2dShape& s = p.shape;
     Tensor out = new_tensor({s.n, s.o, s.oh, s.ow}, x.dtype(), x.place());
     p.out = mutable_data(kOp, "out", out);
-    run(Direction::kForward, &p);
+    run(Direction::kForward, x, &p);
     return {out};
   });
 }
@@ -190,7 +201,7 @@ std::vector<Tensor> backward(const Tensor& x, const Tensor& offset, const Tensor
                                        {strides, paddings, dilations, deformable_groups, groups,
                                         boundary_grad, has_bias, has_mask});
     const DeformConv2dShape& s = p.shape;
-    check_dense_cpu(kOp, "grad of out", grad_out);
+    check_dense(kOp, "grad of out", grad_out, x);
     check_dtype(kOp, "grad of out", grad_out, x.dtype());
     check_shape(kOp, "grad of out", grad_out, {s.n, s.o, s.oh, s.ow});
     if (needs.size() != 5) fail(kOp, "needs", "5 flags", to_text(needs.size()));
@@ -207,7 +218,7 @@ std::vector<Tensor> backward(const Tensor& x, const Tensor& offset, const Tensor
     p.grad_weight = wanted(weight, true);
     p.grad_bias = wanted(bias, has_bias);
     p.grad_mask = wanted(mask, has_mask);
-    run(Direction::kBackward, &p);
+    run(Direction::kBackward, x, &p);
     return gradients;
   });
 }

@@ -6,6 +6,10 @@
 #include "targets/sigmoid_cross_entropy_with_logits.h"
 
 #include "binding/check.h"
+#ifdef PADDLE_OPS_CUDA
+#include "binding/cuda.h"
+#include "targets/sigmoid_cross_entropy_with_logits_cuda.h"
+#endif
 
 namespace paddle_ops {
 namespace {
@@ -31,14 +35,14 @@ PosWeightForm form_of(const Attributes& a) {
 }
 
 void check_like_x(const char* argument, const Tensor& tensor, const Tensor& x) {
-  check_dense_cpu(kOp, argument, tensor);
+  check_dense(kOp, argument, tensor, x);
   check_shape(kOp, argument, tensor, x.shape());
 }
 
 // Checks what the three passes have in common and translates it for the kernels.
 SigmoidCrossEntropyParams common_params(const Tensor& x, const Tensor& label,
                                         const Tensor& pos_weight, const Attributes& a) {
-  check_dense_cpu(kOp, "X", x);
+  check_dense(kOp, "X", x, x);
   check_floating(kOp, "X", x);
   check_like_x("Label", label, x);
   if (a.needs.size() != 3) fail(kOp, "needs", "3 flags", to_text(a.needs.size()));
@@ -72,6 +76,22 @@ Tensor gradient(const char* argument, const Tensor& like, bool wanted, MutableDa
   return grad;
 }
 
+enum class Pass : int { kForward, kBackward, kDoubleBackward };
+
+void run(Pass pass, const Tensor& x, const SigmoidCrossEntropyParams& p) {
+#ifdef PADDLE_OPS_CUDA
+  if (x.is_gpu()) {
+    const auto& gpu = sigmoid_cross_entropy_cuda;
+    const decltype(gpu.forward) passes[] = {gpu.forward, gpu.backward, gpu.double_backward};
+    const auto kernel = passes[static_cast<int>(pass)];
+    return run_on_gpu(kOp, x, gpu.workspace_bytes(p), p, kernel);
+  }
+#endif
+  const auto& cpu = sigmoid_cross_entropy_kernels();
+  const decltype(cpu.forward) passes[] = {cpu.forward, cpu.backward, cpu.double_backward};
+  passes[static_cast<int>(pass)](p);
+}
+
 std::vector<Tensor> forward(const Tensor& x, const Tensor& label, const Tensor& pos_weight,
                             bool normalize, int ignore_index, const std::string& pos_weight_form,
                             bool has_pos_weight, const std::vector<int>& needs) {
@@ -80,7 +100,7 @@ std::vector<Tensor> forward(const Tensor& x, const Tensor& label, const Tensor& 
         x, label, pos_weight, {normalize, ignore_index, pos_weight_form, has_pos_weight, needs});
     Tensor out = new_tensor(x.shape(), x.dtype(), x.place());
     p.out = mutable_data(kOp, "Out", out);
-    sigmoid_cross_entropy_kernels().forward(p);
+    run(Pass::kForward, x, p);
     return {out};
   });
 }
@@ -97,7 +117,7 @@ std::vector<Tensor> backward(const Tensor& x, const Tensor& label, const Tensor&
     Tensor grad_label = gradient("Label", label, needs[1], &p.grad_label);
     Tensor grad_pos_weight =
         gradient("PosWeight", pos_weight, has_pos_weight && needs[2], &p.grad_pos_weight);
-    sigmoid_cross_entropy_kernels().backward(p);
+    run(Pass::kBackward, x, p);
     return {grad_x, grad_label, grad_pos_weight};
   });
 }
@@ -128,7 +148,7 @@ std::vector<Tensor> double_backward(const Tensor& x, const Tensor& label, const 
     Tensor second_label = gradient("Label", label, needs[1], &p.grad_label);
     Tensor second_pos_weight = gradient("PosWeight", pos_weight, weighted, &p.grad_pos_weight);
     Tensor grad_grad_out = gradient("Out@GRAD", grad_out, true, &p.grad_grad_out);
-    sigmoid_cross_entropy_kernels().double_backward(p);
+    run(Pass::kDoubleBackward, x, p);
     return {second_x, second_label, second_pos_weight, grad_grad_out};
   });
 }
