@@ -15,7 +15,11 @@
 
 #include "kernels/common/numeric.h"
 #include "paddle/extension.h"
+// What this header has for CUDA is not needed here, and needs the headers of all its libraries.
+#pragma push_macro("PADDLE_WITH_CUDA")
+#undef PADDLE_WITH_CUDA
 #include "paddle/phi/core/enforce.h"
+#pragma pop_macro("PADDLE_WITH_CUDA")
 #include "targets/workspace.h"
 
 namespace paddle_ops {
@@ -156,7 +160,9 @@ inline Tensor new_tensor(const Shape& shape, paddle::DataType dtype, const paddl
     if (size == 0) return paddle::from_blob(nothing, shape, dtype, phi::DataLayout::NCHW, place);
   }
   Tensor tensor = paddle::empty(shape, dtype, place);
-  prefer_large_pages(tensor.data(), tensor.numel() * static_cast<int64_t>(phi::SizeOf(dtype)));
+  if (tensor.is_cpu()) {
+    prefer_large_pages(tensor.data(), tensor.numel() * static_cast<int64_t>(phi::SizeOf(dtype)));
+  }
   return tensor;
 }
 
