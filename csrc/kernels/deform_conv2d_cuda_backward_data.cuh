@@ -228,7 +228,7 @@ __device__ __forceinline__ void backward_tile(const BackwardLaunch<T>& launch,
 }
 
 template <typename T, typename index_t, typename Tile>
-__global__ void __launch_bounds__(Tile::kThreads)
+__global__ void __launch_bounds__(Tile::kThreads, 256 / Tile::kThreads)
     deform_conv2d_backward_data(const BackwardLaunch<T> launch) {
   __shared__ BackwardDataShared<T, index_t, Tile> shared;
   static_assert(Tile::kM <= Tile::kThreads, "a thread plans at most one pixel");

@@ -115,7 +115,7 @@ struct WeightSplit {
 };
 
 template <typename T, typename index_t, typename Tile>
-__global__ void __launch_bounds__(Tile::kThreads)
+__global__ void __launch_bounds__(Tile::kThreads, 256 / Tile::kThreads)
     deform_conv2d_backward_weight(const Launch<T> launch, WeightSplit split, double* partial,
                                   bool first_chunk) {
   __shared__ BackwardWeightShared<T, index_t, Tile> shared;

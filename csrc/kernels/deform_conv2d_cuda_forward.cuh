@@ -129,7 +129,8 @@ __device__ __forceinline__ void store_outputs(const DeformConv2dParams& p, int64
 }
 
 template <typename T, typename index_t, typename Tile>
-__global__ void __launch_bounds__(Tile::kThreads) deform_conv2d_forward(const Launch<T> launch) {
+__global__ void __launch_bounds__(Tile::kThreads, 256 / Tile::kThreads)
+    deform_conv2d_forward(const Launch<T> launch) {
   __shared__ ForwardShared<T, index_t, Tile> shared;
   const DeformConv2dShape& s = launch.params.shape;
   const int64_t across = ceil_div(s.group_out(), Tile::kN);

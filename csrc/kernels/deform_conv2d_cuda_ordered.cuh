@@ -66,7 +66,7 @@ __device__ __forceinline__ void add_to_row(const OrderedShared<acc_t, index_t>& 
 
 // lanes: threads side by side, each with 4 channels; a power of two. The others take further rows.
 template <typename T, typename index_t>
-__global__ void __launch_bounds__(kOrderedThreads)
+__global__ void __launch_bounds__(kOrderedThreads, 4)
     deform_conv2d_ordered(const BackwardLaunch<T> launch, int lanes) {
   using acc_t = acc_of<T>;
   __shared__ OrderedShared<acc_t, index_t> shared;

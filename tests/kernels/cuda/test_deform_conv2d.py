@@ -1,0 +1,308 @@
+"""The CUDA kernels of deform_conv2d, run on the CPU, against the float64 reference."""
+
+import numpy as np
+import pytest
+from deform_cases import CASES, NAMES, Case, expected
+from numeric import assert_close, assert_norm, rounded_to
+
+from kernels.cuda import emulator
+
+pytestmark = [emulator.needs_nvcc, pytest.mark.jit]
+
+OP = "deform_conv2d"
+FLOATING = [np.float32, np.float64, np.float16, np.uint16]
+each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+each_type = pytest.mark.parametrize("dtype", FLOATING)
+# Shapes that reach each tile and each way to cut the work, in a few blocks.
+SOME = {
+    **{name: CASES[name] for name in ("rectangular", "groups_2_deformable_3", "odd_channels")},
+    "many small images": Case((67, 3, 4, 5), (6, 3, 3), (2, 3), (3, 3, 2, 2)),
+    "many outputs": Case((1, 20, 9, 11), (130, 3, 2), (1, 1), (1, 0, 1, 1), deformable_groups=2),
+    "few channels, many outputs": Case((2, 8, 9, 10), (70, 2, 2), groups=1, deformable_groups=4),
+}
+some_cases = pytest.mark.parametrize("case", SOME.values(), ids=SOME.keys())
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    return emulator.operator(OP)
+
+
+def options_of(case):
+    return {
+        "strides": list(case.stride),
+        "paddings": list(case.padding),
+        "dilations": list(case.dilation),
+        "groups": case.groups,
+        "deformable_groups": case.deformable_groups,
+    }
+
+
+def filled(shape, dtype):
+    """Neither zeros, which additions could rely on, nor NaN, which bfloat16 may not show."""
+    return np.full(shape, 7, dtype)
+
+
+def forward(kernels, case, data, **options):
+    out = filled((case.x[0], case.kernel[0], *case.output_size()), data["x"].dtype)
+    kernels.deform_conv2d_forward(out=out, **data, **options_of(case), **options)
+    return out
+
+
+def grad_out_of(case, dtype):
+    shape = (case.x[0], case.kernel[0], *case.output_size())
+    return rounded_to(np.cos(np.arange(np.prod(shape))).reshape(shape), dtype)
+
+
+def backward(kernels, case, data, grad_out, wanted=NAMES, **options):
+    wanted = [name for name in wanted if data[name] is not None]
+    grads = {name: filled(data[name].shape, data[name].dtype) for name in wanted}
+    inputs = {name: data[name] for name in NAMES if name != "bias"}
+    kernels.deform_conv2d_backward(
+        grad_out=grad_out,
+        **inputs,
+        **{f"grad_{name}": grad for name, grad in grads.items()},
+        **options_of(case),
+        **options,
+    )
+    return grads
+
+
+def everything(kernels, case, data, **options):
+    """out and all gradients."""
+    grad_out = grad_out_of(case, data["x"].dtype)
+    only_backward = ("deterministic", "boundary_grad")
+    common = {name: value for name, value in options.items() if name not in only_backward}
+    out = forward(kernels, case, data, **common)
+    return {"out": out, **backward(kernels, case, data, grad_out, **options)}
+
+
+def right_of(case, data, **attrs):
+    grad_out = grad_out_of(case, data["x"].dtype)
+    grads, out = expected(data, {**case.attrs(), **attrs}, grad_out)
+    return {"out": out, **{name: grads[name] for name in NAMES if data[name] is not None}}
+
+
+def judge(kernels, case, data, attrs=(), **options):
+    got = everything(kernels, case, data, **options)
+    for name, right in right_of(case, data, **dict(attrs)).items():
+        assert_close(got[name], right, name)
+    return got
+
+
+def assert_same_bits(one, other, names=None):
+    for name in names or one:
+        assert one[name].tobytes() == other[name].tobytes(), name
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+@each_type
+@each_case
+def test_against_the_reference(kernels, case, dtype):
+    judge(kernels, case, case.arrays(dtype))
+
+
+@some_cases
+@each_type
+def test_more_shapes(kernels, case, dtype):
+    judge(kernels, case, case.arrays(dtype))
+
+
+@some_cases
+@pytest.mark.parametrize("dtype", [np.float16, np.uint16])
+def test_float_offsets_beside_half_types(kernels, case, dtype):
+    got = judge(kernels, case, case.arrays(dtype, wide=np.float32))
+    assert got["offset"].dtype == got["mask"].dtype == np.float32
+
+
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_without_mask_or_bias(kernels, mask, bias):
+    case = Case((2, 6, 5, 7), (4, 3, 2), padding=(1, 1, 0, 1), mask=mask, bias=bias)
+    judge(kernels, case, case.arrays(np.float64))
+
+
+@pytest.mark.parametrize("rule", ["paddle", "torchvision"])
+@each_type
+def test_samples_on_the_border(kernels, rule, dtype):
+    """Whole numbers from -2 to one beyond the image, among them -1, where the rules differ."""
+    case = Case((2, 5, 3, 4), (3, 2, 3), padding=(1, 1, 1, 1), deformable_groups=5)
+    data = case.arrays(dtype)
+    data["offset"] = rounded_to(
+        np.random.RandomState(5).randint(-2, 3, data["offset"].shape), dtype
+    )
+    judge(kernels, case, data, attrs={"boundary_grad": rule}, boundary_grad=rule)
+
+
+@pytest.mark.parametrize("rule", ["paddle", "torchvision"])
+@pytest.mark.parametrize("index_bits", [32, 64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_offsets_that_are_no_numbers_or_huge(kernels, rule, index_bits, dtype):
+    case = SOME["rectangular"]
+    data = case.arrays(dtype)
+    wild = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 2147483520, -2147483648, 3e9, 1e19])
+    flat = data["offset"].reshape(-1)
+    flat[:: flat.size // 40] = np.resize(wild, flat[:: flat.size // 40].shape)
+    options = {"boundary_grad": rule, "index_bits": index_bits}
+    judge(kernels, case, data, attrs={"boundary_grad": rule}, **options)
+
+
+def test_values_outside_of_the_image_are_not_read(kernels):
+    """Infinities in x do not show where a neighbour outside has their place in the arithmetic."""
+    case = Case((1, 4, 3, 3), (2, 1, 1), bias=False)
+    data = case.arrays(np.float32)
+    data["x"][:, :, 0, 0] = np.inf
+    data["offset"][...] = -50
+    np.testing.assert_array_equal(forward(kernels, case, data), 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("case", [CASES["groups_2_deformable_3"], SOME["many outputs"]])
+def test_one_gradient_alone(kernels, case, name):
+    data = case.arrays(np.float32)
+    grad_out = grad_out_of(case, np.float32)
+    together = backward(kernels, case, data, grad_out, deterministic=True)
+    before = kernels.program.launches()
+    alone = backward(kernels, case, data, grad_out, wanted=[name], deterministic=True)
+    assert_same_bits(alone, together, [name])
+    # the others' kernels do not run
+    most = {"x": 4, "offset": 3, "weight": 3, "bias": 2, "mask": 3}[name]
+    assert kernels.program.launches() - before == most
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_no_image(kernels, dtype):
+    case = Case((0, 3, 4, 5), (2, 2, 2))
+    data = case.arrays(dtype)
+    got = everything(kernels, case, data)
+    assert got["out"].shape == (0, 2, 3, 4)
+    for name in ("weight", "bias"):
+        np.testing.assert_array_equal(got[name], 0)
+
+
+# -- accuracy -------------------------------------------------------------------------------------
+
+
+def test_a_long_sum_over_channels(kernels):
+    """27,000 terms of one sign: a plain float sum is off by more than is allowed."""
+    case = Case((1, 3000, 3, 4), (2, 3, 3), padding=(1, 1, 1, 1), bias=False)
+    data = case.arrays(np.float32, positive=True)
+    right = right_of(case, data)
+    got = everything(kernels, case, data)
+    for name in right:
+        assert_norm(got[name], right[name], name)
+
+
+def test_a_long_sum_over_outputs(kernels):
+    case = Case((1, 2, 4, 3), (40000, 1, 1), bias=False)
+    data = case.arrays(np.float32, positive=True)
+    grad_out = rounded_to(np.abs(grad_out_of(case, np.float32)), np.float32)
+    right, _ = expected(data, case.attrs(), grad_out)
+    got = backward(kernels, case, data, grad_out)
+    for name in ("x", "offset", "mask"):
+        assert_norm(got[name], right[name], name)
+
+
+@pytest.mark.parametrize("scratch_bytes", [0, 1 << 20])
+def test_a_long_sum_over_pixels(kernels, scratch_bytes):
+    case = Case((3, 1, 200, 210), (2, 1, 1), mask=False)
+    data = case.arrays(np.float32, positive=True)
+    grad_out = rounded_to(np.abs(grad_out_of(case, np.float32)), np.float32)
+    right, _ = expected(data, case.attrs(), grad_out)
+    got = backward(
+        kernels, case, data, grad_out, wanted=("weight", "bias"), scratch_bytes=scratch_bytes
+    )
+    for name in got:
+        assert_norm(got[name], right[name], name)
+
+
+# -- how the work is cut --------------------------------------------------------------------------
+
+ORDERS = [{"order": "reverse"}, {"order": "random", "seed": 1}, {"grid": (1,)}, {"grid": (3,)}]
+
+
+@some_cases
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_index_width_order_and_grid(kernels, case, dtype):
+    """Only grad_x depends on them, by the order of its atomic additions."""
+    data = case.arrays(dtype)
+    usual = everything(kernels, case, data, index_bits=32)
+    same = [name for name in usual if name != "x"]
+    assert_same_bits(usual, judge(kernels, case, data, index_bits=64), same)
+    for how in ORDERS:
+        with kernels.program.configured(**how):
+            assert_same_bits(usual, judge(kernels, case, data), same)
+
+
+@some_cases
+@each_type
+def test_deterministic(kernels, case, dtype):
+    data = case.arrays(dtype)
+    usual = judge(kernels, case, data, deterministic=True)
+    assert_same_bits(usual, everything(kernels, case, data, deterministic=True, index_bits=64))
+    for how in ORDERS:
+        with kernels.program.configured(**how):
+            assert_same_bits(usual, everything(kernels, case, data, deterministic=True))
+
+
+def test_atomic_additions_are_not(kernels):
+    """What the test above compares can differ: without the flag it does."""
+    case = SOME["odd_channels"]
+    data = case.arrays(np.float32)
+    usual = everything(kernels, case, data)
+    with kernels.program.configured(order="reverse"):
+        other = everything(kernels, case, data)
+    assert usual["x"].tobytes() != other["x"].tobytes()
+
+
+@some_cases
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("scratch_bytes", [1, 5000, 100000])
+def test_chunks_of_images(kernels, case, deterministic, scratch_bytes):
+    data = case.arrays(np.float32)
+    options = {"scratch_bytes": scratch_bytes, "deterministic": deterministic}
+    got = judge(kernels, case, data, **options)
+    with kernels.program.configured(order="random", seed=2):
+        again = everything(kernels, case, data, **options)
+    assert_same_bits(got, again, None if deterministic else [n for n in got if n != "x"])
+
+
+def test_many_images_take_few_launches(kernels):
+    case = Case((300, 3, 3, 2), (4, 2, 2), padding=(1, 1, 1, 1))
+    data = case.arrays(np.float32)
+    before = kernels.program.launches()
+    judge(kernels, case, data)
+    # forward: weights, layout, product; backward: bias twice, weights, layout, data, layout back,
+    # grad_weight twice
+    assert kernels.program.launches() - before == 3 + 8
+
+
+def test_scratch_memory_is_bounded(kernels):
+    """Table S of the benchmark: what is asked for, plus the packed weights and the partial sums."""
+    for x, o, kernel in [
+        ((8, 512, 20, 20), 512, 3),
+        ((446, 128, 200, 200), 128, 3),
+        ((79220, 3, 4, 4), 6, 3),
+        ((1, 64, 64, 64), 64, 7),
+    ]:
+        sizes = {"x": x, "weight": (o, x[1], kernel, kernel), "oh": x[2], "ow": x[3]}
+        for direction in (False, True):
+            used = kernels.deform_conv2d_workspace_bytes(direction, **sizes)
+            weights = 4 * o * x[1] * kernel * kernel
+            assert used < (256 << 20) + (64 << 20) + 4 * weights, (x, direction)
+
+
+def test_the_host_never_waits(kernels):
+    case = SOME["rectangular"]
+    waits = kernels.program.waits()
+    everything(kernels, case, case.arrays(np.float32), deterministic=True)
+    assert kernels.program.waits() == waits
+
+
+def test_vectors_of_atomic_additions():
+    """What GPUs from sm_90 on do in one instruction."""
+    kernels = emulator.operator(OP, arch="sm_90")
+    for case in SOME.values():
+        judge(kernels, case, case.arrays(np.float32))
