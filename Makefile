@@ -13,7 +13,7 @@ CXX_FILES := $(shell find $(wildcard csrc tests tools) -name '*.h' -o -name '*.c
 LIST_EXTRA := import sys, tomllib; \
 	print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies'][sys.argv[1]])
 
-.PHONY: test test-paddle26 test-large demo perf perf-check docs lint format clean
+.PHONY: test test-paddle26 test-large demo perf perf-check cuda-check docs lint format clean
 
 test: .venv/package  ## all tests but the large ones, with Paddle 3
 	.venv/bin/pytest $(PYTEST_ARGS)
@@ -37,6 +37,9 @@ perf-check: .venv/package  ## a few ratios to Paddle's own operators, against wh
 
 docs: .venv/package .venv/extra-docs  ## README.md, docs/ and the reference as web pages: build/docs
 	.venv/bin/sphinx-build -W --keep-going -q docs build/docs
+
+cuda-check:  ## what nvcc makes of the CUDA sources, for every GPU they are meant for
+	$(PYTHON) -m tools.cuda_check
 
 lint: .venv/extra-lint  ## changes nothing; `make format` repairs what can be repaired
 	.venv/bin/ruff check .
