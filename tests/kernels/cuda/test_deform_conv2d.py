@@ -306,3 +306,56 @@ def test_vectors_of_atomic_additions():
     kernels = emulator.operator(OP, arch="sm_90")
     for case in SOME.values():
         judge(kernels, case, case.arrays(np.float32))
+
+
+# -- sanitizers -----------------------------------------------------------------------------------
+
+# No Paddle in the process, which the sanitizers would watch too: hence shapes without Case.
+SCRIPT = """
+kernels = program.module()
+random = np.random.RandomState(0)
+# x, weight, stride, padding, groups, deformable groups, out
+for n, c, h, w, o, k, groups, deformable, stride, oh, ow in SHAPES:
+    taps = deformable * k * k
+    shapes = {"x": (n, c, h, w), "offset": (n, 2 * taps, oh, ow), "mask": (n, taps, oh, ow),
+              "weight": (o, c // groups, k, k), "bias": (o,), "out": (n, o, oh, ow)}
+    options = {"groups": groups, "deformable_groups": deformable, "strides": [stride, 1],
+               "paddings": [1, 1, 1, 1]}
+    for dtype in DTYPES:
+        data = {name: random.uniform(-2, 2, shapes[name]).astype(dtype) for name in shapes}
+        data["offset"].reshape(-1)[::7] = np.nan
+        kernels.deform_conv2d_forward(**data, **options)
+        assert np.isfinite(data["out"]).all()
+        bias, grad_out = data.pop("bias"), data.pop("out")
+        grads = {f"grad_{name}": np.zeros_like(data[name]) for name in data}
+        grads["grad_bias"] = np.zeros_like(bias)
+        for deterministic in (False, True):
+            kernels.deform_conv2d_backward(
+                grad_out=grad_out, deterministic=deterministic, scratch_bytes=SCRATCH,
+                **data, **grads, **options)
+            assert all(np.isfinite(grad).all() for grad in grads.values())
+print("nothing")
+"""
+PLAIN = (2, 5, 6, 7, 9, 3, 1, 1, 2, 3, 7)
+SANITIZED = {
+    "address": {
+        "DTYPES": "[np.float32, np.float64, np.float16]",
+        "SHAPES": [PLAIN, (5, 6, 4, 5, 4, 2, 2, 3, 1, 5, 6), (1, 20, 9, 8, 70, 3, 1, 1, 1, 9, 8)],
+        "SCRATCH": 1000,
+    },
+    # ThreadSanitizer takes a while to start each thread.
+    "thread": {
+        "DTYPES": "[np.float32]",
+        "SHAPES": [(1, 2, 3, 4, 2, 2, 1, 1, 1, 4, 5)],
+        "SCRATCH": 0,
+    },
+}
+
+
+@pytest.mark.parametrize("sanitize", SANITIZED)
+def test_sanitizers(sanitize):
+    program = emulator.operator_program(OP, front_end="source", sanitize=sanitize)
+    script = SCRIPT
+    for name, value in SANITIZED[sanitize].items():
+        script = script.replace(name, str(value))
+    assert emulator.sanitized(program, script) == "nothing\n"
