@@ -17,8 +17,10 @@ namespace cuda {
 
 constexpr int64_t kScratchBytes = INT64_C(256) << 20;  // where the caller does not say
 
+// Less than 2^31, so that 32-bit indices reach all of a chunk.
 inline int64_t scratch_bytes(const DeformConv2dParams& p) {
-  return p.scratch_bytes > 0 ? p.scratch_bytes : kScratchBytes;
+  const int64_t bytes = p.scratch_bytes > 0 ? p.scratch_bytes : kScratchBytes;
+  return std::min(bytes, INT64_C(0x7fffffff));
 }
 
 // Work for one stream. After an error nothing more is done.

@@ -23,8 +23,8 @@ struct OrderedShared {
 // Returns their number.
 template <typename T, typename index_t>
 __device__ __forceinline__ int list_hits(const Launch<T>& launch, const OutPixel<index_t>& at,
-                                         int deformable_group, int tap, index_t first_row,
-                                         index_t end_row,
+                                         int deformable_group, int tap, int64_t first_row,
+                                         int64_t end_row,
                                          OrderedShared<acc_of<T>, index_t>* shared) {
   const int i = static_cast<int>(threadIdx.x), warp = i / 32;
   const auto sample = sample_of(launch, at, deformable_group, tap, false);
@@ -82,8 +82,9 @@ __global__ void __launch_bounds__(kOrderedThreads, 4)
   const int64_t tiles = images * s.deformable_groups * down * across;
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t in_group = (tile % across * lanes + lane) * 4;
-    const index_t first_row = static_cast<index_t>(tile / across % down) * rows;
-    const index_t y = first_row + static_cast<int>(threadIdx.x) / lanes;
+    const int64_t first_row = tile / across % down * rows;
+    const int64_t end_row = min(first_row + rows, s.h);
+    const int64_t y = first_row + static_cast<int>(threadIdx.x) / lanes;
     const int64_t deformable_group = tile / across / down % s.deformable_groups;
     const int64_t image = first_image + tile / across / down / s.deformable_groups;
     const int64_t channel = deformable_group * width + in_group;
@@ -93,17 +94,17 @@ __global__ void __launch_bounds__(kOrderedThreads, 4)
       for (int64_t first = begin; first < end; first += kOrderedThreads) {
         OutPixel<index_t> at = OutPixel<index_t>::at(s, first + threadIdx.x);
         at.exists = at.exists && first + threadIdx.x < end;
-        const int hits =
-            list_hits(launch.forward, at, static_cast<int>(deformable_group), static_cast<int>(tap),
-                      first_row, static_cast<index_t>(first_row + rows), &shared);
-        if (in_group >= width || y >= s.h) continue;
+        const int hits = list_hits(launch.forward, at, static_cast<int>(deformable_group),
+                                   static_cast<int>(tap), first_row, end_row, &shared);
+        if (in_group >= width || y >= end_row) continue;
         for (int i = 0; i < hits; ++i) {
           const int hit = shared.hit[i];
           if (shared.y[hit] != y && shared.y[hit] + 1 != y) continue;
           const int64_t row = (first + hit - launch.first_pixel) * s.taps() + tap;
           acc_t grad[4];
           load_run<4>(grad, launch.grad_columns + row * channels.row + channel);
-          add_to_row(shared, hit, y, grad, static_cast<index_t>(channel), launch.grad_pixels);
+          add_to_row(shared, hit, static_cast<index_t>(y), grad, static_cast<index_t>(channel),
+                     launch.grad_pixels);
         }
       }
     }
