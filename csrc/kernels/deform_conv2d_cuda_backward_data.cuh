@@ -209,16 +209,16 @@ __device__ __forceinline__ void backward_tile(const BackwardLaunch<T>& launch,
           0,
           {},
           {}};
-      GemmSums<Tile> sums;
+      typename SumsOf<T, Tile, false, false>::type sums;
       sums.clear();
       __syncthreads();  // the column gradients before are done with
       multiply<Tile>(shared->gemm, &source, steps, &sums);
       __syncthreads();  // they take the operands' place
 #pragma unroll
-      for (int i = 0; i < Tile::kTM; ++i) {
+      for (int i = 0; i < sums.kRows; ++i) {
 #pragma unroll
-        for (int j = 0; j < Tile::kTN; ++j) {
-          shared->grad_column[Tile::row(i)][Tile::column(j)] = sums.at(i, j);
+        for (int j = 0; j < sums.kColumns; ++j) {
+          shared->grad_column[sums.row(i, j)][sums.column(i, j)] = sums.at(i, j);
         }
       }
       __syncthreads();
@@ -253,9 +253,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 256 / Tile::kThreads)
         shared.dot[m][k] = 0;
       }
       shared.mask[m] = sample.mask;
-      const index_t first =
-          at.image * static_cast<index_t>(s.o) * static_cast<index_t>(s.out_pixels());
-      shared.grad_out[m] = at.exists ? first + at.pixel : index_t(-1);
+      shared.grad_out[m] = at.first(s);
     }
     backward_tile(launch, &shared, first_pixel, deformable_group, tap);
     __syncthreads();

@@ -45,8 +45,7 @@ struct PixelSource {
     at.exists = at.exists && first + i < end;
     const auto sample = sample_of(launch, at, unit / launch.channels.per_deformable, tap, false);
     shared->plan[planned & 1].set(i, sample);
-    const index_t row = at.image * static_cast<index_t>(s.o) * static_cast<index_t>(s.out_pixels());
-    shared->grad_out[planned & 1][i] = at.exists ? row + at.pixel : index_t(-1);
+    shared->grad_out[planned & 1][i] = at.first(s);
     ++planned;
   }
 
@@ -134,9 +133,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 256 / Tile::kThreads)
     const int64_t end = min(begin + split.pixels, s.n * s.out_pixels());
     PixelSource<T, index_t, Tile> source{launch, &shared, end, unit, tap, channel,
                                          output, begin,   0,   0,    {},  {}};
-    GemmSums<Tile> sums;
+    typename SumsOf<T, Tile, false, true>::type sums;
     sums.clear();
-    __syncthreads();  // the tile before is finished
     source.plan(begin);
     __syncthreads();
     multiply<Tile>(shared.gemm, &source, static_cast<int>(ceil_div(end - begin, Tile::kDepth)),
@@ -144,10 +142,10 @@ __global__ void __launch_bounds__(Tile::kThreads, 256 / Tile::kThreads)
     const int64_t group = unit / channels.per_group, in_group = unit % channels.per_group;
     double* to = partial + part * s.o * s.group_in() * s.taps();
 #pragma unroll
-    for (int i = 0; i < Tile::kTM; ++i) {
+    for (int i = 0; i < sums.kRows; ++i) {
 #pragma unroll
-      for (int j = 0; j < Tile::kTN; ++j) {
-        const int64_t o = output + Tile::row(i), c = channel + Tile::column(j);
+      for (int j = 0; j < sums.kColumns; ++j) {
+        const int64_t o = output + sums.row(i, j), c = channel + sums.column(i, j);
         if (o >= s.group_out() || c >= channels.unit) continue;
         const int64_t row = (group * s.group_out() + o) * s.group_in();
         const int64_t at = (row + in_group * channels.unit + c) * s.taps() + tap;

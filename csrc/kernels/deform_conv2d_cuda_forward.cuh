@@ -13,6 +13,7 @@ struct ForwardShared {
   using Plan = SamplePlan<acc_of<T>, index_t, Tile::kM>;
   typename Tile::Shared gemm;
   Plan plan[2];
+  index_t out[Tile::kM];  // where the pixel lies in output 0 of its image; -1: nowhere
 };
 
 // Steps run over units, taps and channels, in this order.
@@ -103,27 +104,24 @@ struct ForwardSource {
 };
 
 // Writes the block's tile, with bias, rounded once.
-template <typename T, typename Tile>
-__device__ __forceinline__ void store_outputs(const DeformConv2dParams& p, int64_t first_pixel,
-                                              int64_t group, int first_output,
-                                              const GemmSums<Tile>& sums) {
+template <typename T, typename index_t, typename Sums, typename Shared>
+__device__ __forceinline__ void store_outputs(const DeformConv2dParams& p, const Shared& shared,
+                                              int64_t group, int first_output, const Sums& sums) {
   const DeformConv2dShape& s = p.shape;
 #pragma unroll
-  for (int i = 0; i < Tile::kTM; ++i) {
-    const int64_t number = first_pixel + Tile::row(i);
-    if (number >= s.n * s.out_pixels()) continue;
-    const int64_t image = number / s.out_pixels(), pixel = number % s.out_pixels();
+  for (int i = 0; i < Sums::kRows; ++i) {
 #pragma unroll
-    for (int j = 0; j < Tile::kTN; ++j) {
-      const int in_group = first_output + Tile::column(j);
-      if (in_group >= s.group_out()) continue;
-      const int64_t output = group * s.group_out() + in_group;
+    for (int j = 0; j < Sums::kColumns; ++j) {
+      const index_t first = shared.out[Sums::row(i, j)];
+      const int in_group = first_output + Sums::column(i, j);
+      if (first < 0 || in_group >= s.group_out()) continue;
+      const index_t output = static_cast<index_t>(group * s.group_out() + in_group);
       acc_of<T> value = sums.at(i, j);
       if (p.bias.data != nullptr) {
         value += load_element<acc_of<T>>(static_cast<const T*>(p.bias.data) + output);
       }
-      T* out = static_cast<T*>(p.out.data);
-      store_element(out + (image * s.o + output) * s.out_pixels() + pixel, value);
+      T* to = static_cast<T*>(p.out.data) + first;
+      store_element(to + output * static_cast<index_t>(s.out_pixels()), value);
     }
   }
 }
@@ -143,24 +141,18 @@ __global__ void __launch_bounds__(Tile::kThreads, 256 / Tile::kThreads)
     const int64_t first_pixel = tile / across / s.groups * Tile::kM;
     const int unit = static_cast<int>(group) * launch.channels.per_group;
     const int end = unit + launch.channels.per_group;
-    ForwardSource<T, index_t, Tile> source{launch,
-                                           &shared,
-                                           OutPixel<index_t>::at(s, first_pixel + threadIdx.x),
-                                           first_output,
-                                           unit,
-                                           end,
-                                           0,
-                                           0,
-                                           0,
-                                           {},
-                                           {}};
-    GemmSums<Tile> sums;
+    const auto pixel = OutPixel<index_t>::at(s, first_pixel + threadIdx.x);
+    ForwardSource<T, index_t, Tile> source{launch, &shared, pixel, first_output, unit, end,
+                                           0,      0,       0,     {},           {}};
+    // The columns are no half types.
+    typename SumsOf<T, Tile, true, false>::type sums;
     sums.clear();
     __syncthreads();  // the tile before is finished
+    if (static_cast<int>(threadIdx.x) < Tile::kM) shared.out[threadIdx.x] = pixel.first(s);
     source.plan(unit, 0);
     __syncthreads();
     multiply<Tile>(shared.gemm, &source, (end - unit) * static_cast<int>(s.taps()) * chunks, &sums);
-    store_outputs<T>(launch.params, first_pixel, group, first_output, sums);
+    store_outputs<T, index_t>(launch.params, shared, group, first_output, sums);
   }
 }
 

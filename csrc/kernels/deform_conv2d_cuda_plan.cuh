@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "kernels/common/gemm.cuh"
+#include "kernels/common/gemm_tensor.cuh"
 #include "kernels/deform_conv2d.h"
 
 namespace paddle_ops {
@@ -96,6 +96,12 @@ struct OutPixel {
             pixel / ow * static_cast<index_t>(s.stride_h) - static_cast<index_t>(s.pad_top),
             pixel % ow * static_cast<index_t>(s.stride_w) - static_cast<index_t>(s.pad_left),
             exists};
+  }
+
+  // Where it lies in output 0 of its image, in out and grad_out; -1 where it does not exist.
+  __device__ __forceinline__ index_t first(const DeformConv2dShape& s) const {
+    const index_t of_image = static_cast<index_t>(s.o) * static_cast<index_t>(s.out_pixels());
+    return exists ? image * of_image + pixel : index_t(-1);
   }
 };
 

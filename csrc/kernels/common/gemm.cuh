@@ -67,6 +67,7 @@ struct GemmSums {
   using acc_t = typename Tile::acc_t;
   static constexpr bool kTwoParts = sizeof(acc_t) == 4;
   static constexpr int kBlockTerms = 256;
+  static constexpr int kRows = Tile::kTM, kColumns = Tile::kTN;
 
   acc_t low[Tile::kTM][Tile::kTN], high[Tile::kTM][Tile::kTN];
   int terms;
@@ -102,6 +103,10 @@ struct GemmSums {
         }
       }
     }
+    count(depth);
+  }
+
+  __device__ __forceinline__ void count(int depth) {
     terms += depth;
     if (kTwoParts && terms >= kBlockTerms) settle();
   }
@@ -120,6 +125,9 @@ struct GemmSums {
     }
   }
 
+  // Sum (i, j) of the thread, and where it lies in the tile.
+  static __device__ __forceinline__ int row(int i, int) { return Tile::row(i); }
+  static __device__ __forceinline__ int column(int, int j) { return Tile::column(j); }
   __device__ __forceinline__ acc_t at(int i, int j) const {
     return kTwoParts ? high[i][j] + low[i][j] : low[i][j];
   }
@@ -129,10 +137,11 @@ struct GemmSums {
 };
 
 // Source::fetch() reads the next step into registers and returns its depth; Source::store(buffer)
-// puts it into shared memory. While one step is multiplied, the next one is on its way.
-template <typename Tile, typename Source>
+// puts it into shared memory, with zeros beyond the depth. While one step is multiplied, the next
+// one is on its way.
+template <typename Tile, typename Source, typename Sums>
 __device__ __forceinline__ void multiply(const typename Tile::Shared& shared, Source* source,
-                                         int steps, GemmSums<Tile>* sums) {
+                                         int steps, Sums* sums) {
   if (steps <= 0) return;
   int depth = source->fetch();
   source->store(0);

@@ -25,7 +25,10 @@ some_cases = pytest.mark.parametrize("case", SOME.values(), ids=SOME.keys())
 
 @pytest.fixture(scope="module")
 def kernels():
-    return emulator.operator(OP)
+    """With atomic additions of whole vectors, and tensor cores for half types. The sanitizers' tests
+    compile what other GPUs run.
+    """
+    return emulator.operator(OP, arch="sm_90")
 
 
 def options_of(case):
@@ -301,13 +304,6 @@ def test_the_host_never_waits(kernels):
     assert kernels.program.waits() == waits
 
 
-def test_vectors_of_atomic_additions():
-    """What GPUs from sm_90 on do in one instruction."""
-    kernels = emulator.operator(OP, arch="sm_90")
-    for case in SOME.values():
-        judge(kernels, case, case.arrays(np.float32))
-
-
 # -- sanitizers -----------------------------------------------------------------------------------
 
 # No Paddle in the process, which the sanitizers would watch too: hence shapes without Case.
@@ -324,15 +320,17 @@ for n, c, h, w, o, k, groups, deformable, stride, oh, ow in SHAPES:
     for dtype in DTYPES:
         data = {name: random.uniform(-2, 2, shapes[name]).astype(dtype) for name in shapes}
         data["offset"].reshape(-1)[::7] = np.nan
-        kernels.deform_conv2d_forward(**data, **options)
+        with program.configured(grid=GRID):
+            kernels.deform_conv2d_forward(**data, **options)
         assert np.isfinite(data["out"]).all()
         bias, grad_out = data.pop("bias"), data.pop("out")
         grads = {f"grad_{name}": np.zeros_like(data[name]) for name in data}
         grads["grad_bias"] = np.zeros_like(bias)
         for deterministic in (False, True):
-            kernels.deform_conv2d_backward(
-                grad_out=grad_out, deterministic=deterministic, scratch_bytes=SCRATCH,
-                **data, **grads, **options)
+            with program.configured(grid=GRID):
+                kernels.deform_conv2d_backward(
+                    grad_out=grad_out, deterministic=deterministic, scratch_bytes=SCRATCH,
+                    **data, **grads, **options)
             assert all(np.isfinite(grad).all() for grad in grads.values())
 print("nothing")
 """
@@ -342,12 +340,14 @@ SANITIZED = {
         "DTYPES": "[np.float32, np.float64, np.float16]",
         "SHAPES": [PLAIN, (5, 6, 4, 5, 4, 2, 2, 3, 1, 5, 6), (1, 20, 9, 8, 70, 3, 1, 1, 1, 9, 8)],
         "SCRATCH": 1000,
+        "GRID": (0,),
     },
     # ThreadSanitizer takes a while to start each thread.
     "thread": {
         "DTYPES": "[np.float32]",
         "SHAPES": [(1, 2, 3, 4, 2, 2, 1, 1, 1, 4, 5)],
         "SCRATCH": 0,
+        "GRID": (1,),
     },
 }
 
