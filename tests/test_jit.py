@@ -40,7 +40,9 @@ def test_load_finds_an_earlier_build(jit_cache):
 
 def test_all_sources_are_listed():
     names = {Path(source).relative_to(_build.csrc()) for source in _build.sources()}
-    assert names == {path.relative_to(ROOT / "csrc") for path in (ROOT / "csrc").rglob("*.cc")}
+    suffixes = {".cc", ".cu"} if _build.uses_cuda() else {".cc"}
+    files = [path for path in (ROOT / "csrc").rglob("*") if path.suffix in suffixes]
+    assert names == {path.relative_to(ROOT / "csrc") for path in files}
     assert _build.sources() == sorted(_build.sources())
 
 

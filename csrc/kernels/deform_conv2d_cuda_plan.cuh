@@ -146,7 +146,7 @@ __device__ __forceinline__ Sample<acc_of<T>, index_t> sample_of(const Launch<T>&
   sample.y = y.low;
   sample.ly = y.fraction;
   sample.lx = x.fraction;
-  if (sample.inside) bilinear_weights(y.fraction, x.fraction, sample.weight);
+  bilinear_weights(y.fraction, x.fraction, sample.weight);
   const index_t length = static_cast<index_t>(launch.channels.row);
   const index_t first = (at.image * height + y.low) * width + x.low;
   const bool top = y.low >= 0, bottom = y.low < height - 1;

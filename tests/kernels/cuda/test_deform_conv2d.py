@@ -25,8 +25,8 @@ some_cases = pytest.mark.parametrize("case", SOME.values(), ids=SOME.keys())
 
 @pytest.fixture(scope="module")
 def kernels():
-    """With atomic additions of whole vectors, and tensor cores for half types. The sanitizers' tests
-    compile what other GPUs run.
+    """With vectors of atomic additions, and tensor cores for half types. What GPUs without them run
+    is compiled for the sanitizers' tests.
     """
     return emulator.operator(OP, arch="sm_90")
 
