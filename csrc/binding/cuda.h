@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+
 #include "binding/check.h"
 #if __has_include("paddle/common/flags.h")
 #include "paddle/common/flags.h"

@@ -224,8 +224,10 @@ class DeformConv2dBackwardCuda : DeformConv2dCuda<T> {
   // Output pixels whose column gradients exist at a time, when the order of additions matters.
   int64_t ordered_pixels() const {
     const int64_t bytes = s_.taps() * channels_.row * static_cast<int64_t>(sizeof(acc_t));
-    return std::min(chunk_ * s_.out_pixels(),
-                    std::max<int64_t>(1, scratch_bytes(p_) / bytes / Wide::kM) * Wide::kM);
+    const int64_t pixels = scratch_bytes(p_) / bytes;
+    const int64_t whole =
+        pixels < Wide::kM ? std::max<int64_t>(1, pixels) : pixels - pixels % Wide::kM;
+    return std::min(chunk_ * s_.out_pixels(), whole);
   }
 
   WeightSplit choose_split() const {
