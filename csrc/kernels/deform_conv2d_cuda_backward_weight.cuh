@@ -31,7 +31,6 @@ struct PixelSource {
 
   const Launch<T>& launch;
   Shared* shared;
-  int64_t end;  // of the pixels
   int unit, tap, channel, output;
   int64_t pixel;         // of the next step
   int planned, in_plan;  // plans made; where the next step begins in its own
@@ -41,8 +40,7 @@ struct PixelSource {
   __device__ __forceinline__ void plan(int64_t first) {
     const DeformConv2dShape& s = launch.params.shape;
     const int i = static_cast<int>(threadIdx.x);
-    OutPixel<index_t> at = OutPixel<index_t>::at(s, first + i);
-    at.exists = at.exists && first + i < end;
+    const auto at = OutPixel<index_t>::at(s, first + i);
     const auto sample = sample_of(launch, at, unit / launch.channels.per_deformable, tap, false);
     shared->plan[planned & 1].set(i, sample);
     shared->grad_out[planned & 1][i] = at.first(s);
@@ -110,7 +108,7 @@ struct PixelSource {
 // How the work on grad_weight is cut, by the shape alone.
 struct WeightSplit {
   int64_t parts;   // that the pixels of a chunk are cut into
-  int64_t pixels;  // of a part, the last of which may be short
+  int64_t pixels;  // of a part; whole plans, so that only the last part of all is cut
 };
 
 template <typename T, typename index_t, typename Tile>
@@ -131,8 +129,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 256 / Tile::kThreads)
     const int64_t part = tile / across / down / s.taps() / channels.units();
     const int64_t begin = part * split.pixels;
     const int64_t end = min(begin + split.pixels, s.n * s.out_pixels());
-    PixelSource<T, index_t, Tile> source{launch, &shared, end, unit, tap, channel,
-                                         output, begin,   0,   0,    {},  {}};
+    PixelSource<T, index_t, Tile> source{launch, &shared, unit, tap, channel, output,
+                                         begin,  0,       0,    {},  {}};
     typename SumsOf<T, Tile, false, true>::type sums;
     sums.clear();
     source.plan(begin);

@@ -61,12 +61,13 @@ __device__ __forceinline__ void store_run(acc_t* to, const acc_t* from) {
 
 // The thread's part of the tile. A plain float sum loses digits as it grows, however small its
 // terms; so every kBlockTerms terms, `low` is added to `high`, and what that addition rounds off
-// stays behind in `low`. The result is as good as a sum of kBlockTerms terms, whatever the length.
+// stays behind in `low`. The result is as good as a sum of kBlockTerms terms, whatever the length:
+// 64 equal ones, where every rounding goes the same way, are off by 1e-6.
 template <typename Tile>
 struct GemmSums {
   using acc_t = typename Tile::acc_t;
   static constexpr bool kTwoParts = sizeof(acc_t) == 4;
-  static constexpr int kBlockTerms = 256;
+  static constexpr int kBlockTerms = 64;
   static constexpr int kRows = Tile::kTM, kColumns = Tile::kTN;
 
   acc_t low[Tile::kTM][Tile::kTN], high[Tile::kTM][Tile::kTN];
@@ -118,8 +119,8 @@ struct GemmSums {
 #pragma unroll
       for (int j = 0; j < Tile::kTN; ++j) {
         const acc_t sum = high[i][j] + low[i][j];
-        const acc_t added = sum - high[i][j];
-        low[i][j] = (high[i][j] - (sum - added)) + (low[i][j] - added);
+        const acc_t rest = low[i][j] - (sum - high[i][j]);
+        low[i][j] = rest == rest ? rest : acc_t(0);  // an infinite sum has none
         high[i][j] = sum;
       }
     }

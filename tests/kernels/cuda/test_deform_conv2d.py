@@ -161,6 +161,17 @@ def test_values_outside_of_the_image_are_not_read(kernels):
     np.testing.assert_array_equal(forward(kernels, case, data), 0)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_infinite_values_stay_infinite(kernels, dtype):
+    """Sums in two parts, and columns in two parts, could make NaN of them."""
+    case = Case((1, 40, 5, 6), (3, 3, 3), padding=(1, 1, 1, 1))
+    data = case.arrays(dtype, positive=True)
+    data["x"][0, 3, 2, 2] = np.inf
+    _, right = expected(data, case.attrs())
+    assert np.isinf(right).any() and np.isfinite(right).any() and not np.isnan(right).any()
+    assert_close(forward(kernels, case, data), right, "out")
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("case", [CASES["groups_2_deformable_3"], SOME["many outputs"]])
 def test_one_gradient_alone(kernels, case, name):
@@ -206,6 +217,31 @@ def test_a_long_sum_over_outputs(kernels):
     got = backward(kernels, case, data, grad_out)
     for name in ("x", "offset", "mask"):
         assert_norm(got[name], right[name], name)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((1, 1500, 2, 3), (2, 3, 3), padding=(2, 2, 2, 2), mask=False, bias=False),
+        Case((1, 2, 3, 4), (40000, 1, 1), mask=False, bias=False),
+        Case((3, 1, 130, 140), (2, 1, 1), mask=False, bias=False),
+    ],
+    ids=["channels", "outputs", "pixels"],
+)
+def test_long_sums_of_equal_terms(kernels, case):
+    """Every rounding goes the same way: blocks that are only added are off by 9e-6."""
+    worst = np.float32(1.1154842)  # of many that were tried
+    data = case.arrays(np.float32)
+    for name, value in {"x": 1, "offset": 0, "weight": worst}.items():
+        data[name] = np.full_like(data[name], value)
+    grad_out = np.full_like(grad_out_of(case, np.float32), 1)
+    right, out = expected(data, case.attrs(), grad_out)
+    assert_norm(forward(kernels, case, data), out, "out")
+    assert_norm(backward(kernels, case, data, grad_out, ["x"])["x"], right["x"], "x")
+    grad_out *= worst
+    right, _ = expected(data, case.attrs(), grad_out)
+    got = backward(kernels, case, data, grad_out, ["weight"])
+    assert_norm(got["weight"], right["weight"], "weight")
 
 
 @pytest.mark.parametrize("scratch_bytes", [0, 1 << 20])
