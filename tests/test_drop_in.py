@@ -236,7 +236,8 @@ def test_layers_stay_what_they_are():
 
 def test_a_program_traced_before_keeps_its_operators(calls):
     layer = paddle.jit.to_static(DeformConv2D(4, 6, [3, 2], padding=[1, 0]), full_graph=True)
-    x, offset, _, _, mask = (paddle.to_tensor(a.astype("float32")) for a in arrays())
+    tensors = [paddle.to_tensor(a.astype("float32"), stop_gradient=False) for a in arrays()]
+    x, offset, _, _, mask = tensors
     layer(x, offset, mask)
     with paddle_ops.patch_paddle():
         layer(x, offset, mask)
