@@ -32,6 +32,7 @@ __all__ = [
     "jit",
     "nn",
     "patch_paddle",
+    "porting",
     "set_num_threads",
     "sigmoid_cross_entropy_with_logits",
     "unpatch_paddle",
