@@ -64,7 +64,7 @@ def patch_paddle() -> _Patch:
     `paddle.nn.functional.binary_cross_entropy_with_logits` compute with this package, and so does
     whatever calls them: `paddle.vision.ops.DeformConv2D`, `paddle.nn.BCEWithLogitsLoss`, their
     subclasses and existing instances, `paddle.distribution.Bernoulli`, code of others. Layers stay
-    what they are: class, parameters, state dict, pickles and signatures do not change.
+    what they are: class, parameters, state dict and signatures do not change.
 
     The two function objects stay, too, and only the code in them is exchanged. So it does not
     matter who imported them under which name, or holds them in a closure, a list or a
@@ -75,10 +75,10 @@ def patch_paddle() -> _Patch:
     Paddle's functions (`paddle._C_ops`, `paddle.static.nn.deform_conv2d`); and code that has put
     another function into the place of one of these two.
 
-    The arguments mean what they do in Paddle, with the results that the README lists as right, one
-    exception on Paddle 2.6 included: `pos_weight` means there what it means in Paddle 3 and
-    PyTorch. A weight of the cross entropy must broadcast to the shape of the logits; Paddle's own
-    also broadcasts the loss to that of the weight.
+    The arguments mean what they do in Paddle; where the results differ, they are those that the
+    README lists as right. That includes `pos_weight` on Paddle 2.6, which means what it means in
+    Paddle 3 and PyTorch. A weight of the cross entropy must broadcast to the shape of the logits;
+    Paddle's own also broadcasts the loss to that of the weight.
 
     The change is one of the whole process. A second call changes nothing more.
 
@@ -104,15 +104,12 @@ def patch_paddle() -> _Patch:
     _lib.require()
     patch = _Patch(patched_before=bool(_originals))
     if not _originals:
-        functional = paddle.nn.functional
         pairs = [
-            (_known(paddle.vision.ops.deform_conv2d, _deform_conv2d), _deform_conv2d),
-            (
-                _known(functional.binary_cross_entropy_with_logits, _cross_entropy),
-                _cross_entropy,
-            ),
+            (paddle.vision.ops.deform_conv2d, _deform_conv2d),
+            (paddle.nn.functional.binary_cross_entropy_with_logits, _cross_entropy),
         ]
-        for function, replacement in pairs:
+        # All are looked at before the first is changed.
+        for function, replacement in [(_known(*pair), pair[1]) for pair in pairs]:
             _originals[function] = function.__code__
             function.__code__ = replacement.__code__
     return patch
