@@ -6,8 +6,8 @@ Networks of PaddleDetection (PyPI: paddledet 2.6.0), with random weights, run on
 float64 with Paddle's own operators and one with those of this package, from the same state and on
 the same images: outputs and gradients must agree to 1e-5. In float32 the two then take turns at
 whole training steps (forward, backward, optimizer), which gives the speed-up. float64 for the
-comparison, because a deep network that is not trained turns the last digit of one layer into the
-third of its gradients, whoever computes it.
+comparison, because a deep network that is not trained multiplies what float32 rounds, whoever
+computes it; docs/drop_in.md has numbers.
 
 The exit code is 1 if the two do not agree.
 """
