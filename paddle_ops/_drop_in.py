@@ -75,10 +75,10 @@ def patch_paddle() -> _Patch:
     Paddle's functions (`paddle._C_ops`, `paddle.static.nn.deform_conv2d`); and code that has put
     another function into the place of one of these two.
 
-    The arguments mean what they do in Paddle; where the results differ, they are those that the
-    README lists as right. That includes `pos_weight` on Paddle 2.6, which means what it means in
-    Paddle 3 and PyTorch. A weight of the cross entropy must broadcast to the shape of the logits;
-    Paddle's own also broadcasts the loss to that of the weight.
+    The arguments mean what they do in Paddle; where the results differ, they are those that
+    docs/differences.md lists as right. That includes `pos_weight` on Paddle 2.6, which means what
+    it means in Paddle 3 and PyTorch. A weight of the cross entropy must broadcast to the shape of
+    the logits; Paddle's own also broadcasts the loss to that of the weight.
 
     The change is one of the whole process. A second call changes nothing more.
 

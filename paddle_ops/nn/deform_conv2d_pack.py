@@ -103,8 +103,28 @@ class ModulatedDeformConv2DPack(DeformConv2DPack):
     o1, o2, mask = chunk(3), offset = cat(o1, o2). `conv_offset` starts at zero, so that the layer
     starts as half of a plain convolution: all masks are 0.5.
 
-    Arguments, shapes and errors are those of :class:`DeformConv2DPack`. The state dict has the
-    names of mmcv's ModulatedDeformConv2dPack.
+    The state dict has the names of mmcv's ModulatedDeformConv2dPack.
+
+    Args:
+        in_channels: C, channels of the input.
+        out_channels: O, channels of the output.
+        kernel_size: One integer or [height, width].
+        stride: One integer or [height, width], in pixels. Default 1.
+        padding: One integer, [height, width] or [top, bottom, left, right], in pixels. Default 0.
+        dilation: One integer or [height, width], in pixels. Default 1.
+        deformable_groups: Groups of channels with offsets and masks of their own; a divisor of C.
+            Default 1.
+        groups: Groups of the convolution; a divisor of C and of O. Default 1.
+        weight_attr: Attributes of the weight, see :class:`DeformConv2D`. Default None.
+        bias_attr: Attributes of the bias; False for a layer without bias. Default None.
+        boundary_grad: "paddle" (default) or "torchvision", see `paddle_ops.deform_conv2d`.
+
+    Shape:
+        x [N, C, H, W]; returns [N, O, out_h, out_w].
+
+    Raises:
+        TypeError: A size is not an integer.
+        ValueError: A size is less than 1, or a number of groups is not a divisor.
 
     Example:
         >>> import paddle
@@ -113,8 +133,8 @@ class ModulatedDeformConv2DPack(DeformConv2DPack):
         >>> list(layer(paddle.ones([1, 2, 5, 6])).shape)
         [1, 4, 5, 6]
 
-    Source: Zhu et al., "Deformable ConvNets v2" (arXiv 1811.11168); names, layout and initial
-    values of mmcv.ops.ModulatedDeformConv2dPack.
+    Source: Zhu et al., "Deformable ConvNets v2" (arXiv 1811.11168); names and layout of
+    mmcv.ops.ModulatedDeformConv2dPack.
     """
 
     # The mask, too.
