@@ -2,6 +2,7 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
+DROP_IN_ARGS ?=
 PERF_ARGS ?=
 
 PADDLE := paddlepaddle==3.3.1
@@ -13,7 +14,7 @@ CXX_FILES := $(shell find $(wildcard csrc tests tools) -name '*.h' -o -name '*.c
 LIST_EXTRA := import sys, tomllib; \
 	print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies'][sys.argv[1]])
 
-.PHONY: test test-paddle26 test-large demo perf perf-check cuda-check docs lint format clean
+.PHONY: test test-paddle26 test-large demo perf perf-check cuda-check docs drop-in lint format clean
 
 test: .venv/package  ## all tests but the large ones, with Paddle 3
 	.venv/bin/pytest $(PYTEST_ARGS)
@@ -28,6 +29,9 @@ test-large: .venv/package  ## sizes beyond 2^31: up to 24 GiB of memory
 
 demo: .venv/paddle .venv/extra-demo  ## trains a small network on the operators, compiled just in time
 	PADDLE_OPS_JIT=1 .venv/bin/python -m examples.digits $(DEMO_ARGS)
+
+drop-in: .venv/package .venv/paddledet  ## PaddleDetection's networks, before and after patch_paddle
+	.venv/bin/python -m examples.detection $(DROP_IN_ARGS)
 
 perf: .venv/package .venv/extra-perf  ## times the operators beside Paddle's own
 	.venv/bin/python -m tools.perf $(PERF_ARGS)
@@ -75,6 +79,11 @@ clean:
 
 .venv26/package: .venv26/paddle $(PACKAGE)
 	.venv26/bin/python -m pip install '.[test]' 'numpy<2'
+	touch $@
+
+# Without its dependencies: it pins releases of NumPy and OpenCV that no longer install here.
+.venv/paddledet: .venv/extra-detection
+	.venv/bin/python -m pip install --no-deps paddledet==2.6.0
 	touch $@
 
 # An extra's requirements without the package: the demo compiles for itself, lint needs no binary.

@@ -14,7 +14,8 @@ from . import _lib, jit
 from ._threads import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
-    from . import functional, nn, viz
+    from . import functional, nn, porting, viz
+    from ._drop_in import patch_paddle, unpatch_paddle
     from .functional import (
         binary_cross_entropy_with_logits,
         deform_conv2d,
@@ -30,8 +31,11 @@ __all__ = [
     "get_num_threads",
     "jit",
     "nn",
+    "patch_paddle",
+    "porting",
     "set_num_threads",
     "sigmoid_cross_entropy_with_logits",
+    "unpatch_paddle",
     "viz",
 ]
 
@@ -43,9 +47,10 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _lib.require()
-    if name in ("functional", "nn", "viz"):
+    if name in ("functional", "nn", "porting", "viz"):
         return importlib.import_module(f".{name}", __name__)
-    value = getattr(importlib.import_module(".functional", __name__), name)
+    home = "._drop_in" if name in ("patch_paddle", "unpatch_paddle") else ".functional"
+    value = getattr(importlib.import_module(home, __name__), name)
     globals()[name] = value
     return value
 

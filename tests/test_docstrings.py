@@ -17,7 +17,7 @@ MODULES = sorted(
 # Public names that compute something: all else is read beside what it belongs to.
 DOCUMENTED = {
     f"{module}.{name}": value
-    for module in ("paddle_ops.functional", "paddle_ops.nn", "paddle_ops.viz")
+    for module in ("paddle_ops.functional", "paddle_ops.nn", "paddle_ops.porting", "paddle_ops.viz")
     for name, value in vars(importlib.import_module(module)).items()
     if not name.startswith("_") and inspect.getmodule(value).__name__.startswith("paddle_ops")
     if inspect.isfunction(value) or inspect.isclass(value)

@@ -40,7 +40,7 @@ def run(code, folder, **environment):
 
 
 def test_the_readme_has_its_examples():
-    assert len(blocks(README, "python")) == 5
+    assert len(blocks(README, "python")) == 7
     assert len(COMPILING) == 2
 
 
