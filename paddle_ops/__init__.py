@@ -14,7 +14,7 @@ from . import _lib, jit
 from ._threads import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
-    from . import functional, nn, viz
+    from . import functional, nn, onnx, viz
     from .functional import (
         binary_cross_entropy_with_logits,
         deform_conv2d,
@@ -30,6 +30,7 @@ __all__ = [
     "get_num_threads",
     "jit",
     "nn",
+    "onnx",
     "set_num_threads",
     "sigmoid_cross_entropy_with_logits",
     "viz",
@@ -43,7 +44,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _lib.require()
-    if name in ("functional", "nn", "viz"):
+    if name in ("functional", "nn", "onnx", "viz"):
         return importlib.import_module(f".{name}", __name__)
     value = getattr(importlib.import_module(".functional", __name__), name)
     globals()[name] = value
