@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "binding/check.h"
+#include "binding/plain_layout.h"
 #include "targets/deform_conv2d_select.h"
 #include "targets/thread_budget.h"
 #include "targets/workspace.h"
@@ -168,7 +169,9 @@ std::vector<Tensor> forward(const Tensor& x, const Tensor& offset, const Tensor&
                             int deformable_groups, int groups, const std::string& boundary_grad,
                             bool has_bias, bool has_mask, const std::vector<int>& /*needs*/) {
   return guarded(kOp, [&]() -> std::vector<Tensor> {
-    DeformConv2dParams p = make_params({x, offset, weight, bias, mask},
+    const auto plain = [](const Tensor& tensor) { return in_plain_layout(kOp, tensor); };
+    const Tensor in[] = {plain(x), plain(offset), plain(weight), plain(bias), plain(mask)};
+    DeformConv2dParams p = make_params({in[0], in[1], in[2], in[3], in[4]},
                                        {strides, paddings, dilations, deformable_groups, groups,
                                         boundary_grad, has_bias, has_mask});
     const DeformConv2dShape& s = p.shape;

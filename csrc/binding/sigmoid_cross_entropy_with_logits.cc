@@ -6,6 +6,7 @@
 #include "targets/sigmoid_cross_entropy_with_logits.h"
 
 #include "binding/check.h"
+#include "binding/plain_layout.h"
 
 namespace paddle_ops {
 namespace {
@@ -76,8 +77,10 @@ std::vector<Tensor> forward(const Tensor& x, const Tensor& label, const Tensor& 
                             bool normalize, int ignore_index, const std::string& pos_weight_form,
                             bool has_pos_weight, const std::vector<int>& needs) {
   return guarded(kOp, [&]() -> std::vector<Tensor> {
+    const auto plain = [](const Tensor& tensor) { return in_plain_layout(kOp, tensor); };
+    const Tensor in[] = {plain(x), plain(label), plain(pos_weight)};
     SigmoidCrossEntropyParams p = common_params(
-        x, label, pos_weight, {normalize, ignore_index, pos_weight_form, has_pos_weight, needs});
+        in[0], in[1], in[2], {normalize, ignore_index, pos_weight_form, has_pos_weight, needs});
     Tensor out = new_tensor(x.shape(), x.dtype(), x.place());
     p.out = mutable_data(kOp, "Out", out);
     sigmoid_cross_entropy_kernels().forward(p);
