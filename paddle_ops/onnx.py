@@ -96,7 +96,7 @@ def export(
 def _require_converter() -> None:
     """Raise an ImportError that says what to do when the conversion cannot run here."""
     _lib.require()
-    if not hasattr(paddle, "pir_utils"):
+    if paddle.__version__.startswith("2."):
         raise ImportError(f"{_OP}: needs Paddle 3, and this is Paddle {paddle.__version__}")
     try:
         import paddle2onnx  # noqa: F401

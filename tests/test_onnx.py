@@ -13,13 +13,13 @@ from paddle_ops import deform_conv2d, sigmoid_cross_entropy_with_logits
 from paddle_ops import onnx as exporter
 from paddle_ops.nn import DeformConv2D
 
-HAS_PIR = hasattr(paddle, "pir_utils")
-if HAS_PIR:
+PADDLE_2 = paddle.__version__.startswith("2.")
+if not PADDLE_2:
     REASON = "needs what pip install 'paddle-ops[onnx]' installs"
     onnx = pytest.importorskip("onnx", reason=REASON)
     onnxruntime = pytest.importorskip("onnxruntime", reason=REASON)
     pytest.importorskip("paddle2onnx", reason=REASON)
-needs_pir = pytest.mark.skipif(not HAS_PIR, reason="Paddle2ONNX needs Paddle 3")
+needs_paddle_3 = pytest.mark.skipif(PADDLE_2, reason="Paddle2ONNX needs Paddle 3")
 
 VARIANTS = [
     (name, mask, bias)
@@ -78,7 +78,7 @@ def bank(tmp_path_factory):
     return nodes, got, [out.numpy() for out in right]
 
 
-@needs_pir
+@needs_paddle_3
 @pytest.mark.parametrize(
     "number", range(len(VARIANTS)), ids=["-".join(map(str, v)) for v in VARIANTS]
 )
@@ -111,7 +111,7 @@ class Net(paddle.nn.Layer):
         return self.head(self.plain(x, 0.5 * offset).mean([2, 3]))
 
 
-@needs_pir
+@needs_paddle_3
 @pytest.mark.parametrize("source", ["layer", "saved"])
 def test_network_with_free_sizes(tmp_path, source):
     net, path = Net(), tmp_path / "net.onnx"
@@ -159,7 +159,7 @@ class Unknown(paddle.nn.Layer):
 IMAGE = [1, 1, 2, 2]
 
 
-@needs_pir
+@needs_paddle_3
 @pytest.mark.parametrize(
     "model, specs, options, error, words",
     [
