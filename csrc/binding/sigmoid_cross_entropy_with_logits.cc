@@ -7,6 +7,7 @@
 
 #include "binding/check.h"
 #include "binding/plain_layout.h"
+#include "binding/spmd.h"
 
 namespace paddle_ops {
 namespace {
@@ -144,6 +145,33 @@ DataTypes infer_dtype(paddle::DataType x, paddle::DataType label, paddle::DataTy
   return {x};
 }
 
+#ifdef CUSTOM_OP_WITH_SPMD
+// Element by element, split in any way; but normalize counts the elements of the whole tensor, and
+// a placeholder is everybody's.
+std::vector<SpmdRole> roles_of(const SpmdInputs& inputs, const SpmdAttributes& attributes) {
+  const bool normalize = paddle::any_cast<bool>(attributes[0]);
+  std::vector<SpmdRole> roles;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool like_x = spmd_input(inputs, i).dims() == spmd_input(inputs, 0).dims();
+    roles.push_back(like_x && !normalize ? SpmdRole::kSplit : SpmdRole::kWhole);
+  }
+  return roles;
+}
+
+phi::distributed::SpmdInfo split_forward(const SpmdInputs& inputs,
+                                         const SpmdAttributes& attributes) {
+  const std::vector<SpmdRole> roles = roles_of(inputs, attributes);
+  return split_alike(inputs, roles, {{0, roles[0]}}, spmd_input(inputs, 0).dims().size());
+}
+
+phi::distributed::SpmdInfo split_backward(const SpmdInputs& inputs,
+                                          const SpmdAttributes& attributes) {
+  const std::vector<SpmdRole> roles = roles_of(inputs, attributes);
+  return split_alike(inputs, roles, {{0, roles[0]}, {1, roles[1]}, {2, roles[2]}},
+                     spmd_input(inputs, 0).dims().size());
+}
+#endif
+
 }  // namespace
 }  // namespace paddle_ops
 
@@ -155,6 +183,9 @@ PD_BUILD_OP(paddle_ops_sigmoid_cross_entropy_with_logits)
     .Inputs({"X", "Label", "PosWeight"})
     .Outputs({"Out"})
     .Attrs(ATTRIBUTES)
+#ifdef CUSTOM_OP_WITH_SPMD
+    .SetInferSpmdFn(paddle_ops::split_forward)
+#endif
     .SetKernelFn(PD_KERNEL(paddle_ops::forward))
     .SetInferShapeFn(PD_INFER_SHAPE(paddle_ops::infer_shape))
     .SetInferDtypeFn(PD_INFER_DTYPE(paddle_ops::infer_dtype));
@@ -163,6 +194,9 @@ PD_BUILD_GRAD_OP(paddle_ops_sigmoid_cross_entropy_with_logits)
     .Inputs({"X", "Label", "PosWeight", paddle::Grad("Out")})
     .Outputs({paddle::Grad("X"), paddle::Grad("Label"), paddle::Grad("PosWeight")})
     .Attrs(ATTRIBUTES)
+#ifdef CUSTOM_OP_WITH_SPMD
+    .SetInferSpmdFn(paddle_ops::split_backward)
+#endif
     .SetKernelFn(PD_KERNEL(paddle_ops::backward));
 
 PD_BUILD_DOUBLE_GRAD_OP(paddle_ops_sigmoid_cross_entropy_with_logits)

@@ -167,34 +167,52 @@ class Net(paddle.nn.Layer):
         return self.deform(x, offset, paddle.nn.functional.sigmoid(mask)).astype("float32")
 
 
+def scaler_of(scale):
+    """A GradScaler as it is on a GPU: on the CPU it turns itself off when it is made."""
+    on_gpu = mock.Mock(_expected_place=mock.Mock(is_gpu_place=lambda: True))
+    with mock.patch("paddle.amp.grad_scaler._dygraph_tracer", lambda: on_gpu):
+        return paddle.amp.GradScaler(init_loss_scaling=scale)
+
+
+def loss_of(net, dtype):
+    random = np.random.RandomState(6)
+    x = paddle.to_tensor(random.uniform(-1, 1, (2, 3, 5, 6)).astype(np.float32))
+    label = paddle.to_tensor(random.randint(0, 2, (2, 4, 5, 6)))
+    with casting("O1", dtype):
+        return bce(net(x), label)
+
+
 def test_a_step_with_grad_scaler():
     """The scaled loss passes: unscaled, the gradients are those of the loss, and a step is made."""
     paddle.seed(5)
     net = Net()
     parameters = net.parameters()
-    x = paddle.to_tensor(np.random.uniform(-1, 1, (2, 3, 5, 6)).astype(np.float32))
-    label = paddle.to_tensor(np.random.randint(0, 2, (2, 4, 5, 6)))
-    on_gpu = mock.Mock(_expected_place=mock.Mock(is_gpu_place=lambda: True))
-    with mock.patch("paddle.amp.grad_scaler._dygraph_tracer", lambda: on_gpu):
-        scaler = paddle.amp.GradScaler(init_loss_scaling=1024.0)
+    scaler = scaler_of(1024.0)
     optimizer = paddle.optimizer.SGD(0.1, parameters=parameters)
-
-    def loss():
-        with casting("O1", "bfloat16"):
-            return bce(net(x), label)
-
-    loss().backward()
+    loss_of(net, "bfloat16").backward()
     plain = [p.grad.numpy() for p in parameters]
     optimizer.clear_grad()
-    scaler.scale(loss()).backward()
+    scaler.scale(loss_of(net, "bfloat16")).backward()
     assert all(p.grad.dtype == paddle.float32 for p in parameters)
     before = [p.numpy() for p in parameters]
     scaler.step(optimizer)
     scaler.update()
     for p, old, grad in zip(parameters, before, plain):
         # A power of two as scale changes no digit of a bfloat16.
-        np.testing.assert_allclose(p.numpy(), old - np.float32(0.1) * grad, rtol=1e-6, atol=1e-7)
+        assert_close(p.numpy(), old - np.float32(0.1) * grad, "a parameter")
         assert np.abs(grad).max() > 0
+
+
+def test_grad_scaler_sees_the_overflow_of_float16():
+    """Then no step is made."""
+    net = Net()
+    before = [p.numpy() for p in net.parameters()]
+    scaler, optimizer = scaler_of(2.0**40), paddle.optimizer.SGD(0.1, parameters=net.parameters())
+    scaler.scale(loss_of(net, "float16")).backward()
+    assert not np.isfinite(net.deform.weight.grad.numpy()).all()
+    scaler.step(optimizer)
+    for p, old in zip(net.parameters(), before):
+        np.testing.assert_array_equal(p.numpy(), old)
 
 
 @needs_pir

@@ -4,6 +4,7 @@ import pathlib
 
 import numpy as np
 import paddle
+import pytest
 from numeric import assert_close
 from processes import run_two
 
@@ -61,3 +62,9 @@ def test_data_parallel_gradients_are_those_of_the_whole_batch(tmp_path):
     for name, parameter in net.named_parameters():
         for rank in ranks:
             assert_close(rank[name], parameter.grad.numpy(), name)
+
+
+@pytest.mark.skipif(paddle.__version__.startswith("2."), reason="Paddle 2.6 takes no such rules")
+@pytest.mark.parametrize("check", ["check_deform_conv2d", "check_cross_entropy"])
+def test_auto_parallel_splits_and_gives_the_same(tmp_path, check):
+    run(f"import auto_parallel_rank\nauto_parallel_rank.{check}()", tmp_path)
