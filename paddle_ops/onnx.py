@@ -57,6 +57,7 @@ def export(
             output, which names the operators.
 
     Example:
+        >>> import tempfile
         >>> import paddle
         >>> from paddle_ops import onnx
         >>> from paddle_ops.nn import DeformConv2D
@@ -66,7 +67,7 @@ def export(
         ...     paddle.static.InputSpec([None, channels, None, None], "float32", name)
         ...     for name, channels in (("x", 2), ("offset", 18), ("mask", 9))
         ... ]
-        >>> onnx.export(layer, "layer.onnx", spec)
+        >>> onnx.export(layer, tempfile.mkdtemp() + "/layer.onnx", spec)
 
     Source: https://onnx.ai/onnx/operators/onnx__DeformConv.html
     """
