@@ -62,7 +62,7 @@ def export(
         >>> from paddle_ops import onnx
         >>> from paddle_ops.nn import DeformConv2D
         >>> layer = DeformConv2D(2, 4, 3, padding=1)
-        >>> layer.eval()
+        >>> _ = layer.eval()
         >>> spec = [
         ...     paddle.static.InputSpec([None, channels, None, None], "float32", name)
         ...     for name, channels in (("x", 2), ("offset", 18), ("mask", 9))
