@@ -14,7 +14,7 @@ from . import _lib, jit
 from ._threads import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
-    from . import functional, nn, porting, viz
+    from . import functional, nn, onnx, porting, viz
     from ._drop_in import patch_paddle, unpatch_paddle
     from .functional import (
         binary_cross_entropy_with_logits,
@@ -31,6 +31,7 @@ __all__ = [
     "get_num_threads",
     "jit",
     "nn",
+    "onnx",
     "patch_paddle",
     "porting",
     "set_num_threads",
@@ -47,7 +48,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _lib.require()
-    if name in ("functional", "nn", "porting", "viz"):
+    if name in ("functional", "nn", "onnx", "porting", "viz"):
         return importlib.import_module(f".{name}", __name__)
     home = "._drop_in" if name in ("patch_paddle", "unpatch_paddle") else ".functional"
     value = getattr(importlib.import_module(home, __name__), name)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 import paddle
 
-_TENSORS = tuple(
+TENSORS = tuple(
     kind
     for kind in (
         paddle.Tensor,
@@ -52,7 +52,7 @@ def fail(
 
 def tensor(op: str, argument: str, value: Any) -> None:
     """Check that an argument is a tensor of any graph mode."""
-    if not isinstance(value, _TENSORS):
+    if not isinstance(value, TENSORS):
         fail(op, argument, "a Tensor", type(value).__name__, TypeError)
 
 

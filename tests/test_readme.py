@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import paddle
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,8 +25,10 @@ COMPILING = [code for code in EXAMPLES if re.search(r"^(paddle_ops\.jit\.)?load\
 
 def run(code, folder, **environment):
     """Runs an example in a process of its own; its prints must say what their comments say."""
+    script = Path(folder) / "example.py"  # to_static reads the source
+    script.write_text(code)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
+        [sys.executable, "-W", "ignore", str(script)],
         env={**os.environ, **environment},
         cwd=folder,
         capture_output=True,
@@ -46,6 +49,10 @@ def test_the_readme_has_its_examples():
 
 @pytest.mark.parametrize("code", [code for code in EXAMPLES if code not in COMPILING])
 def test_an_example_runs(code, tmp_path):
+    if paddle.__version__.startswith("2.") and re.search(r"net\.json|paddle_ops\.onnx", code):
+        pytest.skip("an example for Paddle 3: its files of saved models, or Paddle2ONNX")
+    if "paddle_ops.onnx" in code:
+        pytest.importorskip("paddle2onnx", reason="needs pip install 'paddle-ops[onnx]'")
     run(code, tmp_path)
 
 

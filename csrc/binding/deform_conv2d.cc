@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "binding/check.h"
+#include "binding/plain_layout.h"
+#include "binding/spmd.h"
 #include "targets/deform_conv2d_select.h"
 #include "targets/thread_budget.h"
 #include "targets/workspace.h"
@@ -179,7 +181,9 @@ std::vector<Tensor> forward(const Tensor& x, const Tensor& offset, const Tensor&
                             int deformable_groups, int groups, const std::string& boundary_grad,
                             bool has_bias, bool has_mask, const std::vector<int>& /*needs*/) {
   return guarded(kOp, [&]() -> std::vector<Tensor> {
-    DeformConv2dParams p = make_params({x, offset, weight, bias, mask},
+    const auto plain = [](const Tensor& tensor) { return in_plain_layout(kOp, tensor); };
+    const Tensor in[] = {plain(x), plain(offset), plain(weight), plain(bias), plain(mask)};
+    DeformConv2dParams p = make_params({in[0], in[1], in[2], in[3], in[4]},
                                        {strides, paddings, dilations, deformable_groups, groups,
                                         boundary_grad, has_bias, has_mask});
     const DeformConv2dShape& s = p.shape;
@@ -248,6 +252,26 @@ DataTypes infer_dtype(paddle::DataType x, paddle::DataType /*offset*/, paddle::D
   return {x};
 }
 
+#ifdef CUSTOM_OP_WITH_SPMD
+// Processes share the batch. A placeholder for the mask has one dimension and is everybody's.
+SpmdRole mask_role(const SpmdInputs& inputs) {
+  return spmd_input(inputs, 4).dims().size() == 4 ? SpmdRole::kSplit : SpmdRole::kWhole;
+}
+
+phi::distributed::SpmdInfo split_forward(const SpmdInputs& inputs, const SpmdAttributes&) {
+  constexpr SpmdRole kSplit = SpmdRole::kSplit, kWhole = SpmdRole::kWhole;
+  const std::vector<SpmdRole> roles{kSplit, kSplit, kWhole, kWhole, mask_role(inputs)};
+  return split_alike(inputs, roles, {{0, kSplit}}, 1);
+}
+
+phi::distributed::SpmdInfo split_backward(const SpmdInputs& inputs, const SpmdAttributes&) {
+  constexpr SpmdRole kSplit = SpmdRole::kSplit, kWhole = SpmdRole::kWhole, kSum = SpmdRole::kSum;
+  const SpmdRole mask = mask_role(inputs);
+  const std::vector<SpmdRole> roles{kSplit, kSplit, kWhole, kWhole, mask, kSplit};
+  return split_alike(inputs, roles, {{0, kSplit}, {1, kSplit}, {2, kSum}, {3, kSum}, {4, mask}}, 1);
+}
+#endif
+
 }  // namespace
 }  // namespace paddle_ops
 
@@ -266,6 +290,9 @@ PD_BUILD_OP(paddle_ops_deform_conv2d)
     .Inputs({"X", "Offset", "Weight", "Bias", "Mask"})
     .Outputs({"Out"})
     .Attrs(DEFORM_CONV2D_ATTRS)
+#ifdef CUSTOM_OP_WITH_SPMD
+    .SetInferSpmdFn(paddle_ops::split_forward)
+#endif
     .SetKernelFn(PD_KERNEL(paddle_ops::forward))
     .SetInferShapeFn(PD_INFER_SHAPE(paddle_ops::infer_shape))
     .SetInferDtypeFn(PD_INFER_DTYPE(paddle_ops::infer_dtype));
@@ -275,4 +302,7 @@ PD_BUILD_GRAD_OP(paddle_ops_deform_conv2d)
     .Outputs({paddle::Grad("X"), paddle::Grad("Offset"), paddle::Grad("Weight"),
               paddle::Grad("Bias"), paddle::Grad("Mask")})
     .Attrs(DEFORM_CONV2D_ATTRS)
+#ifdef CUSTOM_OP_WITH_SPMD
+    .SetInferSpmdFn(paddle_ops::split_backward)
+#endif
     .SetKernelFn(PD_KERNEL(paddle_ops::backward));

@@ -10,6 +10,8 @@
 #include "binding/cuda.h"
 #include "targets/sigmoid_cross_entropy_with_logits_cuda.h"
 #endif
+#include "binding/plain_layout.h"
+#include "binding/spmd.h"
 
 namespace paddle_ops {
 namespace {
@@ -96,8 +98,10 @@ std::vector<Tensor> forward(const Tensor& x, const Tensor& label, const Tensor& 
                             bool normalize, int ignore_index, const std::string& pos_weight_form,
                             bool has_pos_weight, const std::vector<int>& needs) {
   return guarded(kOp, [&]() -> std::vector<Tensor> {
+    const auto plain = [](const Tensor& tensor) { return in_plain_layout(kOp, tensor); };
+    const Tensor in[] = {plain(x), plain(label), plain(pos_weight)};
     SigmoidCrossEntropyParams p = common_params(
-        x, label, pos_weight, {normalize, ignore_index, pos_weight_form, has_pos_weight, needs});
+        in[0], in[1], in[2], {normalize, ignore_index, pos_weight_form, has_pos_weight, needs});
     Tensor out = new_tensor(x.shape(), x.dtype(), x.place());
     p.out = mutable_data(kOp, "Out", out);
     run(Pass::kForward, x, p);
@@ -161,6 +165,33 @@ DataTypes infer_dtype(paddle::DataType x, paddle::DataType label, paddle::DataTy
   return {x};
 }
 
+#ifdef CUSTOM_OP_WITH_SPMD
+// Element by element, split in any way; but normalize counts the elements of the whole tensor, and
+// a placeholder is everybody's.
+std::vector<SpmdRole> roles_of(const SpmdInputs& inputs, const SpmdAttributes& attributes) {
+  const bool normalize = paddle::any_cast<bool>(attributes[0]);
+  std::vector<SpmdRole> roles;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool like_x = spmd_input(inputs, i).dims() == spmd_input(inputs, 0).dims();
+    roles.push_back(like_x && !normalize ? SpmdRole::kSplit : SpmdRole::kWhole);
+  }
+  return roles;
+}
+
+phi::distributed::SpmdInfo split_forward(const SpmdInputs& inputs,
+                                         const SpmdAttributes& attributes) {
+  const std::vector<SpmdRole> roles = roles_of(inputs, attributes);
+  return split_alike(inputs, roles, {{0, roles[0]}}, spmd_input(inputs, 0).dims().size());
+}
+
+phi::distributed::SpmdInfo split_backward(const SpmdInputs& inputs,
+                                          const SpmdAttributes& attributes) {
+  const std::vector<SpmdRole> roles = roles_of(inputs, attributes);
+  return split_alike(inputs, roles, {{0, roles[0]}, {1, roles[1]}, {2, roles[2]}},
+                     spmd_input(inputs, 0).dims().size());
+}
+#endif
+
 }  // namespace
 }  // namespace paddle_ops
 
@@ -172,6 +203,9 @@ PD_BUILD_OP(paddle_ops_sigmoid_cross_entropy_with_logits)
     .Inputs({"X", "Label", "PosWeight"})
     .Outputs({"Out"})
     .Attrs(ATTRIBUTES)
+#ifdef CUSTOM_OP_WITH_SPMD
+    .SetInferSpmdFn(paddle_ops::split_forward)
+#endif
     .SetKernelFn(PD_KERNEL(paddle_ops::forward))
     .SetInferShapeFn(PD_INFER_SHAPE(paddle_ops::infer_shape))
     .SetInferDtypeFn(PD_INFER_DTYPE(paddle_ops::infer_dtype));
@@ -180,6 +214,9 @@ PD_BUILD_GRAD_OP(paddle_ops_sigmoid_cross_entropy_with_logits)
     .Inputs({"X", "Label", "PosWeight", paddle::Grad("Out")})
     .Outputs({paddle::Grad("X"), paddle::Grad("Label"), paddle::Grad("PosWeight")})
     .Attrs(ATTRIBUTES)
+#ifdef CUSTOM_OP_WITH_SPMD
+    .SetInferSpmdFn(paddle_ops::split_backward)
+#endif
     .SetKernelFn(PD_KERNEL(paddle_ops::backward));
 
 PD_BUILD_DOUBLE_GRAD_OP(paddle_ops_sigmoid_cross_entropy_with_logits)

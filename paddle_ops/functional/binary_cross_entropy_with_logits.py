@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import paddle
 
-from .. import _check
+from .. import _amp, _check
 from .._run import unified
 from .sigmoid_cross_entropy_with_logits import (
     FLOATING,
@@ -50,7 +50,8 @@ def binary_cross_entropy_with_logits(
         name: accepted for compatibility; has no effect.
 
     Returns:
-        A tensor of the type of ``logit``: a scalar, or the shape of ``logit`` for "none".
+        A tensor of the type of ``logit`` (float32 for half types under ``paddle.amp.auto_cast``): a
+        scalar, or the shape of ``logit`` for "none".
 
     Raises:
         TypeError: an argument is not a tensor or has an unsupported type.
@@ -69,6 +70,9 @@ def binary_cross_entropy_with_logits(
     Source: argument order of paddle.nn.functional.binary_cross_entropy_with_logits; values of
     torch.nn.functional.binary_cross_entropy_with_logits.
     """
+    if _amp.target(()) is not None:
+        args = (logit, label, weight, reduction, pos_weight)
+        return _amp.in_float32(binary_cross_entropy_with_logits, *args)
     _validate(logit, label, weight, reduction, pos_weight)
     if _REFUSES_EMPTY and 0 in logit.shape:
         return _empty_loss(logit, label, reduction)

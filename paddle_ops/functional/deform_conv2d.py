@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import paddle
 
-from .. import _check
+from .. import _amp, _check
 from .._run import run, unified
 
 _OP = "deform_conv2d"
+# On a custom black list of paddle.amp.auto_cast, Paddle's own name means this operator, too.
+_AMP_NAMES = ("paddle_ops_deform_conv2d", "deformable_conv")
 _NARROW = ("float32", "float16", "bfloat16")
 _FLOATING = ("float64", *_NARROW)
 
@@ -68,6 +70,7 @@ def deform_conv2d(
         [N, O, out_h, out_w] with the type of x, where out_h is
         ``(H + top + bottom - dilation_h * (kh - 1) - 1) // stride_h + 1``. Half types are summed in
         float32 and rounded once. Inputs that mix float32 with half types are promoted to float32.
+        Under `paddle.amp.auto_cast`, x, weight and bias take its type, offset and mask do not.
 
     Raises:
         TypeError: An argument is not a tensor, or of a type that has no kernel.
@@ -100,6 +103,9 @@ def deform_conv2d(
     _check_shapes(
         x, offset, weight, bias, mask, strides, paddings, dilations, deformable_groups, groups
     )
+    amp_dtype = _amp.target(_AMP_NAMES)
+    if amp_dtype is not None:  # not offset and mask: half types cannot tell pixels apart
+        x, weight, bias = (_amp.cast(value, amp_dtype) for value in (x, weight, bias))
     x, offset, weight, bias, mask = _unify_types(x, offset, weight, bias, mask)
     absent = paddle.zeros([1], dtype=x.dtype) if bias is None or mask is None else None
     return run(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import paddle
 
-from .. import _check
+from .. import _amp, _check
 from .._run import run, unified
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def sigmoid_cross_entropy_with_logits(
         name: accepted for compatibility; has no effect.
 
     Returns:
-        The loss, with the shape and type of ``x``.
+        The loss, with the shape and type of ``x``; float32 for half types under
+        ``paddle.amp.auto_cast``.
 
     Raises:
         TypeError: an argument is not a tensor, has an unsupported type, or is no integer or bool
@@ -75,6 +76,9 @@ def sigmoid_cross_entropy_with_logits(
 
     Source: the operator of the same name in Paddle (2.6 for the form "log1p", 3.0 for "softplus").
     """
+    if _amp.target(()) is not None:
+        args = (x, label, pos_weight, normalize, ignore_index, pos_weight_form)
+        return _amp.in_float32(sigmoid_cross_entropy_with_logits, *args)
     _check.tensor(_OP, "x", x)
     _check.tensor(_OP, "label", label)
     _check.dtype(_OP, "x", x, FLOATING)

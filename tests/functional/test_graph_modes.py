@@ -138,29 +138,6 @@ class Net(paddle.nn.Layer):
         return self.deform(x, branch[:, :18], mask)
 
 
-@pytest.mark.parametrize("with_mask", [True, False])
-def test_saved_net_runs_from_its_file(tmp_path, with_mask):
-    """jit.save with unknown batch and image sizes, jit.load in this process and in a new one."""
-    net = Net(with_mask)
-    net.eval()
-    spec = paddle.static.InputSpec([None, 3, None, None], "float32", "x")
-    path = str(tmp_path / "net")
-    paddle.jit.save(net, path, input_spec=[spec])
-    x = np.random.RandomState(3).uniform(-1, 1, (2, 3, 6, 7)).astype(np.float32)
-    right = net(paddle.to_tensor(x)).numpy()
-    np.testing.assert_array_equal(paddle.jit.load(path)(paddle.to_tensor(x)).numpy(), right)
-    np.save(tmp_path / "x.npy", x)
-    child.run(
-        f"""
-import numpy as np, paddle, paddle_ops
-x = np.load({str(tmp_path / "x.npy")!r})
-out = paddle.jit.load({path!r})(paddle.to_tensor(x))
-np.save({str(tmp_path / "out.npy")!r}, out.numpy())
-"""
-    )
-    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), right)
-
-
 @pytest.mark.parametrize("full_graph", [True, False], ids=["ast", "sot"])
 def test_training_in_to_static_equals_dynamic_training(full_graph):
     x = np.random.RandomState(4).uniform(-1, 1, (2, 3, 6, 5)).astype(np.float32)
