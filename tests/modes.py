@@ -129,7 +129,7 @@ def _static(function, arrays, wanted, grad_outputs, unknown_dims):
             inputs = [variables[i] for i in wanted]
             grads = paddle.static.gradients(outputs[:count], inputs, targets)
         present = [g for g in grads if g is not None]
-        executor = paddle.static.Executor(paddle.CPUPlace())
+        executor = paddle.static.Executor()
         executor.run(startup)
         fetched = executor.run(main, feed=feed, fetch_list=outputs + present)
     values = [np.asarray(f) for f in fetched[: len(outputs)]]
