@@ -6,12 +6,12 @@
 #include "targets/sigmoid_cross_entropy_with_logits.h"
 
 #include "binding/check.h"
+#include "binding/plain_layout.h"
+#include "binding/spmd.h"
 #ifdef PADDLE_OPS_CUDA
 #include "binding/cuda.h"
 #include "targets/sigmoid_cross_entropy_with_logits_cuda.h"
 #endif
-#include "binding/plain_layout.h"
-#include "binding/spmd.h"
 
 namespace paddle_ops {
 namespace {
