@@ -52,6 +52,7 @@ def compile_operators() -> None:
         name="paddle_ops_digits",
         sources=paddle_ops.jit.sources(),
         extra_cxx_cflags=paddle_ops.jit.cxx_flags(),
+        extra_cuda_cflags=paddle_ops.jit.cuda_flags(),
         extra_ldflags=paddle_ops.jit.link_flags(),
         extra_include_paths=paddle_ops.jit.include_paths(),
     )

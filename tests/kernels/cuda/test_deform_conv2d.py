@@ -378,10 +378,10 @@ SANITIZED = {
         "SCRATCH": 1000,
         "GRID": (0,),
     },
-    # ThreadSanitizer takes a while to start each thread.
+    # ThreadSanitizer takes a while to start each thread. The pixels are those of two warps.
     "thread": {
         "DTYPES": "[np.float32]",
-        "SHAPES": [(1, 2, 3, 4, 2, 2, 1, 1, 1, 4, 5)],
+        "SHAPES": [(1, 2, 5, 7, 2, 2, 1, 1, 1, 6, 8)],
         "SCRATCH": 0,
         "GRID": (1,),
     },
