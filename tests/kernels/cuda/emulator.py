@@ -246,8 +246,10 @@ class Program:
 
     def module(self):
         """The pybind11 module in the library; its attribute `program` is this object."""
-        loader = importlib.machinery.ExtensionFileLoader("_kernels", str(self.path))
-        spec = importlib.util.spec_from_loader("_kernels", loader)
+        # pybind11 keeps modules by their whole name, so that each program needs its own
+        name = f"{self.path.stem}._kernels"
+        loader = importlib.machinery.ExtensionFileLoader(name, str(self.path))
+        spec = importlib.util.spec_from_loader(name, loader)
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
         module.program = self
