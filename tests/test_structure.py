@@ -16,7 +16,9 @@ MAY_INCLUDE = {
     "binding": {"kernels", "targets", "binding"},
     "pybind": {"kernels", "targets", "pybind"},
 }
-CXX = sorted(path for path in CSRC.rglob("*") if path.suffix in {".h", ".cc", ".cu", ".cuh"})
+CXX_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
+CXX = sorted(path for path in CSRC.rglob("*") if path.suffix in CXX_SUFFIXES)
+TEST_CXX = sorted(path for path in (ROOT / "tests").rglob("*") if path.suffix in CXX_SUFFIXES)
 PYTHON = [ROOT / "setup.py"] + sorted(
     path
     for folder in ("paddle_ops", "tests", "tools", "examples")
@@ -127,13 +129,13 @@ def test_compiled_files_have_unique_stems(suffix):
     assert sorted(stems) == sorted(set(stems))
 
 
-@each_cxx
+@pytest.mark.parametrize("path", CXX + TEST_CXX, ids=name_of)
 def test_headers_are_guarded(path):
     if path.suffix in {".h", ".cuh"}:
         assert path.read_text().startswith("#pragma once\n")
 
 
-@pytest.mark.parametrize("path", CXX + PYTHON, ids=name_of)
+@pytest.mark.parametrize("path", CXX + TEST_CXX + PYTHON, ids=name_of)
 def test_files_are_short_and_finished(path):
     text = path.read_text()
     assert text.count("\n") < 400

@@ -36,39 +36,23 @@ marks tests; EMULATOR_FLAGS adds flags for g++ (-g -O0 to step through a kernel)
 
 import contextlib
 import ctypes
-import hashlib
 import importlib.machinery
 import importlib.util
 import mmap
 import os
-import shutil
 import subprocess
 import sys
-import sysconfig
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-CSRC = ROOT / "csrc"
-CACHE = ROOT / "build" / "cuda_emulator"
-NVCC = shutil.which("nvcc")
-needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
+from kernels.cuda import compile
+
+HERE = compile.HERE
+needs_nvcc = pytest.mark.skipif(compile.NVCC is None, reason="nvcc is not installed")
 
 ORDERS = ("forward", "reverse", "random")
-# Contraction is nvcc's to decide: what is a multiplication and an addition in the PTX stays two.
-GXX = ["g++", "-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing"]
-# Libraries of the same names are open at once and must not share a variable.
-GXX += ["-march=native", "-fno-gnu-unique"]
-SANITIZERS = {
-    None: [],
-    "address": ["-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
-    "thread": ["-g1", "-fsanitize=thread"],
-}
-DEFINES = {None: [], "address": ["-DEMU_ADDRESS"], "thread": ["-DEMU_THREAD"]}
 LIBRARIES = {"address": "libasan.so", "thread": "libtsan.so"}
 
 
@@ -76,149 +60,23 @@ class Fault(Exception):
     """A kernel did what no CUDA program may do; the text says what, where, and in which thread."""
 
 
-# -- compiling ------------------------------------------------------------------------------------
-
-
-def toolkit():
-    """The include folder of CUDA."""
-    if NVCC is None:
-        raise RuntimeError("nvcc is not installed")
-    home = os.environ.get("CUDA_HOME") or str(Path(NVCC).resolve().parents[1])
-    for folder in (home, "/usr/local/cuda", "/usr/local/cuda-13.0"):
-        if (Path(folder) / "include" / "cuda_runtime.h").is_file():
-            return str(Path(folder) / "include")
-    raise RuntimeError("the headers of CUDA are not found: set CUDA_HOME")
-
-
-def files(*patterns):
-    """Own files that a step depends on."""
-    found = [path for pattern in patterns for path in ROOT.glob(pattern)]
-    return sorted(path for path in found if path.is_file())
-
-
-ENGINE = "tests/kernels/cuda/engine/*"
-KERNELS = ("csrc/**/*.h", "csrc/**/*.cuh", "csrc/**/*.cu", "tests/kernels/cuda/**/*.cu*")
-
-
-def cached(steps, suffix, depends):
-    """Runs commands, with TARGET and FOLDER replaced, unless their result is there already."""
-    digest = hashlib.sha256(repr((steps, suffix)).encode())
-    for path in depends:
-        digest.update(str(path).encode() + path.read_bytes())
-    target = CACHE / f"{digest.hexdigest()[:24]}{suffix}"
-    if target.exists():
-        return target
-    CACHE.mkdir(parents=True, exist_ok=True)
-    folder = CACHE / f"{target.stem}.{os.getpid()}"
-    folder.mkdir(exist_ok=True)
-    unfinished = folder / target.name
-    for step in steps:
-        words = [w.replace("TARGET", str(unfinished)).replace("FOLDER", str(folder)) for w in step]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
-    unfinished.replace(target)
-    shutil.rmtree(folder)
-    return target
-
-
-def includes(*folders):
-    return [f"-I{folder}" for folder in (*folders, CSRC, HERE, toolkit())]
-
-
-def engine_objects(sanitize):
-    """The engine is never instrumented, or the sanitizers would watch the emulator."""
-    for source in sorted((HERE / "engine").glob("*.cc")):
-        command = [*GXX, "-O2", *DEFINES[sanitize], *includes(), "-c", str(source), "-o", "TARGET"]
-        yield [command], ".o", files(ENGINE)
-
-
-def cxx_object(source, flags):
-    """Host code around an operator."""
-    own = includes(pybind_include(), sysconfig.get_path("include"))
-    command = [
-        *GXX,
-        "-O1",
-        "-w",
-        "-fvisibility=hidden",
-        *own,
-        *flags,
-        "-c",
-        str(source),
-        "-o",
-        "TARGET",
-    ]
-    return [command], ".o", [Path(source), *files("csrc/**/*.h", ENGINE)]
-
-
-def pybind_include():
-    import pybind11
-
-    return pybind11.get_include()
-
-
-def extra_flags():
-    return os.environ.get("EMULATOR_FLAGS", "").split()
-
-
-def ptx_objects(source, defines, arch, sanitize):
-    """nvcc compiles the host's side, and once more to PTX, which is translated."""
-    common = [NVCC, "-std=c++17", "-lineinfo", f"-I{CSRC}", f"-I{HERE}", *defines]
-    depends = [Path(source), *files(*KERNELS)]
-    # code=compute_...: no ptxas, nothing here needs machine code
-    virtual = f"-gencode=arch={arch.replace('sm', 'compute')},code={arch.replace('sm', 'compute')}"
-    host = [*common, virtual, "-Xcompiler=-fPIC,-fno-gnu-unique,-O1", "-c", str(source)]
-    yield [[*host, "-o", "TARGET"]], ".o", depends
-    ptx, translated = "FOLDER/device.ptx", "FOLDER/device.cc"
-    device = [*common, f"-arch={arch}", "-ptx", str(source), "-o", ptx]
-    translate = [sys.executable, str(HERE / "ptx" / "translate.py"), ptx, translated]
-    compile_it = [*GXX, "-O1", "-w", *SANITIZERS[sanitize], *includes(HERE / "ptx")]
-    compile_it += [*extra_flags(), "-c", translated, "-o", "TARGET"]
-    yield [device, translate, compile_it], ".o", depends + files(ENGINE, "tests/kernels/cuda/ptx/*")
-
-
-def source_objects(source, defines, sanitize):
-    """g++ compiles a copy in which __shared__ variables have become calls of the engine."""
-    rewrite = [sys.executable, str(HERE / "source" / "rewrite.py"), str(source), "FOLDER"]
-    own = ["-include", str(HERE / "source" / "cuda_source.h"), "-IFOLDER"]
-    own += [f"-I{HERE / 'source'}"]
-    command = [*GXX, "-O1", "-w", *SANITIZERS[sanitize], *own, *includes(), *defines]
-    command += [*extra_flags(), "-x", "c++", "-c", "FOLDER/main.cu", "-o", "TARGET"]
-    depends = [Path(source), *files(*KERNELS, ENGINE, "tests/kernels/cuda/source/*")]
-    yield [rewrite, command], ".o", depends
-
-
 def build(sources, front_end="ptx", sanitize=None, defines=(), arch="sm_80", cxx=()):
     """Compiles and links .cu files (paths from this folder) into a Program.
 
     defines: flags such as "-DBUG". cxx: host sources as (path, flags), for pybind11 modules.
     """
-    defines = list(defines)
-    units = [*engine_objects(sanitize), *(cxx_object(path, flags) for path, flags in cxx)]
-    for source in (HERE / name for name in sources):
-        if front_end == "ptx":
-            units += ptx_objects(source, defines, arch, sanitize)
-        elif front_end == "source":
-            units += source_objects(source, defines, sanitize)
-        else:
-            raise ValueError(f"front_end: expected 'ptx' or 'source', got {front_end!r}")
-    jobs = int(os.environ.get("MAX_JOBS", os.cpu_count() or 1))
-    with ThreadPoolExecutor(jobs) as pool:
-        objects = [str(path) for path in pool.map(lambda unit: cached(*unit), units)]
-    # -Bsymbolic: the stand-in for the runtime wins even where Paddle has loaded the real one
-    link = ["g++", "-shared", *SANITIZERS[sanitize], "-Wl,-Bsymbolic", *objects, "-o", "TARGET"]
-    return Program(cached([link], ".so", []), sanitize)
+    return Program(compile.library(sources, front_end, sanitize, defines, arch, cxx), sanitize)
 
 
-def operator_program(name, front_end="ptx", sanitize=None, defines=(), arch="sm_80"):
-    """A Program with an operator's kernels and the module around them."""
+def operator_program(name, **how):
+    """A Program with an operator's kernels and the module around them; how: as for build."""
     cxx = [
-        (CSRC / "pybind" / f"{name}_py.cc", []),
+        (compile.CSRC / "pybind" / f"{name}_py.cc", []),
         (HERE / "operators" / f"{name}.cc", []),
         (HERE / "operators" / "module.cc", [f"-DBIND=bind_{name}"]),
     ]
-    sources = sorted((CSRC / "targets").glob(f"{name}_cuda*.cu"))
-    return build(sources, front_end, sanitize, defines, arch, cxx)
+    sources = sorted((compile.CSRC / "targets").glob(f"{name}_cuda*.cu"))
+    return build(sources, cxx=cxx, **how)
 
 
 def operator(name, **how):
@@ -333,14 +191,12 @@ program = emulator.Program({path!r}, {sanitize!r})
 
 def sanitized(program, script):
     """Runs a script beside a sanitized program in a process of its own; returns its output."""
-    paths = [str(ROOT / "tests"), str(ROOT)]
+    paths = [str(compile.ROOT / "tests"), str(compile.ROOT)]
     code = CHILD.format(
         paths=paths, path=str(program.path), sanitize=program.sanitize, script=script
     )
-    name = LIBRARIES[program.sanitize]
-    found = subprocess.run(
-        ["g++", f"-print-file-name={name}"], check=True, capture_output=True, text=True
-    )
+    command = ["g++", f"-print-file-name={LIBRARIES[program.sanitize]}"]
+    found = subprocess.run(command, check=True, capture_output=True, text=True)
     environment = {
         **os.environ,
         "LD_PRELOAD": found.stdout.strip(),

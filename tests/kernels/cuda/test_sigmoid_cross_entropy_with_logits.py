@@ -265,6 +265,29 @@ def test_the_last_block_of_many_elements(kernels, count):
     assert out[0] == 0
 
 
+@pytest.mark.parametrize("count", [2**31 - 1, 2**31, 2**32 + 5])
+def test_the_last_block_of_single_elements(kernels, count):
+    """x is not aligned, so that each element is on its own and indices come near to the border."""
+    x = emulator.sparse(count + 1, np.float16)[1:]
+    label, out = emulator.sparse(count, np.uint8), emulator.sparse(count, np.float16)
+    x[-3:], label[-3:] = [1, -2, 3], [0, 1, 0]
+    block = (count - 1) // 256
+    with kernels.program.configured(blocks=(block, block)):
+        getattr(kernels, f"{OP}_forward")(out=out, x=x, label=label)
+    small = {"x": x[-3:].copy(), "label": label[-3:].copy(), "pos_weight": None}
+    np.testing.assert_array_equal(out[-3:], forward(kernels, small))
+
+
+def test_grid_sizes_are_formed_in_64_bits():
+    program = emulator.build(["programs/grid.cu"])
+    work = np.array([0, 1, 256, 257, 2**31, 2**39 - 256, 2**39, 2**62])
+    sizes = np.zeros((2, work.size), np.int64)
+    program.call("grid_sizes", work, sizes, work.size)
+    most = 2**31 - 1
+    np.testing.assert_array_equal(sizes[0], [1, 1, 1, 2, 2**23, most, most, most])
+    np.testing.assert_array_equal(sizes[1], [1, 1, 4, 5, 1000, 1000, 1000, 1000])
+
+
 def test_the_count_beyond_2_31(kernels):
     """Block 2^21 of 2^21 + 1 counts 1024 labels from 2^31 on and, in its second round, the last
     1024 of all; in the second kernel it has the last 2048 elements.
@@ -301,10 +324,10 @@ for dtype in DTYPES:
         assert np.isfinite(out).all() and np.isfinite(grad_x).all() and np.isfinite(grad_w).all()
 print("nothing")
 """
-# ThreadSanitizer takes a while to start each thread.
+# ThreadSanitizer takes a while to start each thread, so there it is few in each of three blocks.
 SANITIZED = {
     "address": ("[np.float32, np.float64, np.float16]", "[1, 8, 1029, 5000]", "(256,)"),
-    "thread": ("[np.float32]", "[600]", "(64,)"),
+    "thread": ("[np.float32]", "[2101]", "(64,)"),
 }
 
 
