@@ -184,7 +184,7 @@ LOSSES = {
 @pytest.mark.parametrize("name", LOSSES)
 def test_arguments_of_the_cross_entropy_mean_the_same(name, mode):
     if "pos_weight" in LOSSES[name] and paddle.__version__.startswith("2."):
-        pytest.skip("Paddle 2.6 means something else by pos_weight; the README says so")
+        pytest.skip("Paddle 2.6 means something else by pos_weight; docs/drop_in.md says so")
     random = np.random.RandomState(0)
     data = [random.uniform(-3, 3, (4, 3)), random.uniform(0, 1, (4, 3))]
     given = {n: v for n, v in LOSSES[name].items() if n not in ("weight", "pos_weight")}
