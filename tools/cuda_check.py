@@ -21,7 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 CSRC = ROOT / "csrc"
 # Bytes that a kernel may store and load again: ptxas trades a register or two for more threads.
 MOST_SPILLED = 16
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
+# All that CUDA 13.0 knows.
+_NUMBERS = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121)
+ARCHITECTURES = tuple(f"sm_{number}" for number in _NUMBERS)
 REPORT = re.compile(
     r"Compiling entry function '(?P<symbol>\w+)' for '(?P<arch>\w+)'.*?"
     r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads.*?"
