@@ -22,6 +22,7 @@ import paddle
 _VARIABLES = (
     "PADDLE_OPS_JIT",
     "PADDLE_OPS_NUM_THREADS",
+    "PADDLE_OPS_GPU_SCRATCH_MB",
     "PADDLE_OPS_TARGET",
     "PADDLE_OPS_CUDA",
     "PADDLE_EXTENSION_DIR",
@@ -65,9 +66,10 @@ def problems() -> Iterator[str]:
     else:
         yield from _faults_of_the_binary()
         yield from _faults_of_the_operators()
-    threads = os.environ.get("PADDLE_OPS_NUM_THREADS", "1")
-    if not threads.isdecimal() or int(threads) < 1:
-        yield f"PADDLE_OPS_NUM_THREADS is {threads!r} and not a positive number: it does not count"
+    for name in ("PADDLE_OPS_NUM_THREADS", "PADDLE_OPS_GPU_SCRATCH_MB"):
+        number = os.environ.get(name, "1")
+        if not number.isdecimal() or int(number) < 1:
+            yield f"{name} is {number!r} and not a positive number: it does not count"
     target = os.environ.get("PADDLE_OPS_TARGET", "")
     if target not in _TARGETS:
         names = ", ".join(_TARGETS[1:])

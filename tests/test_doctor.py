@@ -32,7 +32,12 @@ def test_without_a_binary():
 
 
 @pytest.mark.parametrize(
-    "name, value", [("PADDLE_OPS_NUM_THREADS", "0"), ("PADDLE_OPS_TARGET", "avx1024")]
+    "name, value",
+    [
+        ("PADDLE_OPS_NUM_THREADS", "0"),
+        ("PADDLE_OPS_GPU_SCRATCH_MB", "1 GB"),
+        ("PADDLE_OPS_TARGET", "avx1024"),
+    ],
 )
 def test_settings_that_do_not_count(monkeypatch, name, value):
     monkeypatch.setenv(name, value)

@@ -164,6 +164,7 @@ void run(Direction direction, const Tensor& x, DeformConv2dParams* params) {
 #ifdef PADDLE_OPS_CUDA
   if (x.is_gpu()) {
     params->deterministic = wants_deterministic();
+    params->scratch_bytes = deform_conv2d_cuda_scratch_bytes();
     const DeformConv2dCudaKernel kernel = deform_conv2d_cuda_kernel(direction, *params);
     return run_on_gpu(kOp, x, kernel.workspace_bytes(*params), *params, kernel.run);
   }

@@ -320,8 +320,14 @@ class DeformConv2dBackwardCuda : DeformConv2dCuda<T> {
   WeightSplit split_{};
 };
 
+// Channels, outputs and taps are counted in 32 bits whatever the index type.
+inline bool can_count(const DeformConv2dShape& s) {
+  return std::max({s.c, s.o, s.taps()}) <= INT64_C(1) << 30;
+}
+
 template <typename Loops>
 int64_t deform_conv2d_workspace(const DeformConv2dParams& params) {
+  if (!can_count(params.shape)) return 0;
   Arena arena;
   Loops(params, &arena);
   return arena.size();
@@ -330,6 +336,7 @@ int64_t deform_conv2d_workspace(const DeformConv2dParams& params) {
 template <typename Loops>
 cudaError_t deform_conv2d_run(const DeformConv2dParams& params, void* workspace,
                               cudaStream_t stream) {
+  if (!can_count(params.shape)) return cudaErrorInvalidValue;
   Arena arena = Arena::over(workspace);
   return Loops(params, &arena).run(stream);
 }

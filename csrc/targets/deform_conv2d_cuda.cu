@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cstdlib>
+
 #include "kernels/deform_conv2d_cuda_plan.cuh"
 #include "targets/deform_conv2d_cuda.h"
 
@@ -31,6 +34,13 @@ DeformConv2dCudaKernel deform_conv2d_cuda_kernel(Direction direction,
       params.index_bits == 0 ? !narrow_indices(params.shape) : params.index_bits == 64;
   const DeformConv2dCudaKernels& table = kernels(params.x.dtype);
   return (direction == Direction::kForward ? table.forward : table.backward)[wide];
+}
+
+int64_t deform_conv2d_cuda_scratch_bytes() {
+  constexpr int64_t kMostMegabytes = 1 << 20;  // of which the kernels use less than 2^31 bytes
+  const char* text = std::getenv("PADDLE_OPS_GPU_SCRATCH_MB");
+  const int64_t megabytes = text == nullptr ? 0 : std::strtoll(text, nullptr, 10);
+  return std::clamp<int64_t>(megabytes, 0, kMostMegabytes) << 20;
 }
 
 }  // namespace paddle_ops

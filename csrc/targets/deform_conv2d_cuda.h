@@ -25,4 +25,8 @@ extern const DeformConv2dCudaKernels deform_conv2d_cuda_bfloat16;
 DeformConv2dCudaKernel deform_conv2d_cuda_kernel(Direction direction,
                                                  const DeformConv2dParams& params);
 
+// For params.scratch_bytes: PADDLE_OPS_GPU_SCRATCH_MB when it is set to a positive number, else 0.
+// To be asked once for a call, as the variable may change.
+int64_t deform_conv2d_cuda_scratch_bytes();
+
 }  // namespace paddle_ops

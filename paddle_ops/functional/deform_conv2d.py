@@ -45,7 +45,7 @@ def deform_conv2d(
     and likewise for x with offset channel :math:`2(gK+t)+1`. `sample` is bilinear; a neighbour
     outside the image counts 0, and the sample exists only where :math:`-1 < y < H` and
     :math:`-1 < x < W`: elsewhere, NaN and infinite offsets included, it is 0 and so are its
-    gradients.
+    gradients. Where an infinite mask meets a sample, the output is infinite or NaN.
 
     Args:
         x: [N, C, H, W]; float32, float64, float16 or bfloat16.

@@ -14,7 +14,8 @@ A read-only array (array.flags.writeable = False) may not be written by a kernel
 
     with program.configured(order="reverse"):         # or "random", seed=3; else forward
     with program.configured(grid=(1,), block=(32,)):  # instead of what the launcher asks for
-    with program.configured(blocks=(last, last)):     # only these blocks of the grid run
+    with program.configured(blocks=(3, 3)):           # only these blocks of each grid run
+    with program.configured(blocks=(-2, -1)):         # the last two
 
 An operator of this project comes as the module `_kernels` does for the CPU, with the same functions
 and arguments; operators/<op>.cc says how its launcher is called:

@@ -6,10 +6,19 @@ from deform_cases import CASES, NAMES, Case, expected
 from numeric import assert_close, assert_norm, rounded_to
 
 from kernels.cuda import emulator
+from kernels.cuda.deform_calls import (
+    OP,
+    assert_same_bits,
+    backward,
+    everything,
+    forward,
+    grad_out_of,
+    judge,
+    right_of,
+)
 
 pytestmark = [emulator.needs_nvcc, pytest.mark.jit]
 
-OP = "deform_conv2d"
 FLOATING = [np.float32, np.float64, np.float16, np.uint16]
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 each_type = pytest.mark.parametrize("dtype", FLOATING)
@@ -29,73 +38,6 @@ def kernels():
     is compiled for the sanitizers' tests.
     """
     return emulator.operator(OP, arch="sm_90")
-
-
-def options_of(case):
-    return {
-        "strides": list(case.stride),
-        "paddings": list(case.padding),
-        "dilations": list(case.dilation),
-        "groups": case.groups,
-        "deformable_groups": case.deformable_groups,
-    }
-
-
-def filled(shape, dtype):
-    """Neither zeros, which additions could rely on, nor NaN, which bfloat16 may not show."""
-    return np.full(shape, 7, dtype)
-
-
-def forward(kernels, case, data, **options):
-    out = filled((case.x[0], case.kernel[0], *case.output_size()), data["x"].dtype)
-    kernels.deform_conv2d_forward(out=out, **data, **options_of(case), **options)
-    return out
-
-
-def grad_out_of(case, dtype):
-    shape = (case.x[0], case.kernel[0], *case.output_size())
-    return rounded_to(np.cos(np.arange(np.prod(shape))).reshape(shape), dtype)
-
-
-def backward(kernels, case, data, grad_out, wanted=NAMES, **options):
-    wanted = [name for name in wanted if data[name] is not None]
-    grads = {name: filled(data[name].shape, data[name].dtype) for name in wanted}
-    inputs = {name: data[name] for name in NAMES if name != "bias"}
-    kernels.deform_conv2d_backward(
-        grad_out=grad_out,
-        **inputs,
-        **{f"grad_{name}": grad for name, grad in grads.items()},
-        **options_of(case),
-        **options,
-    )
-    return grads
-
-
-def everything(kernels, case, data, **options):
-    """out and all gradients."""
-    grad_out = grad_out_of(case, data["x"].dtype)
-    only_backward = ("deterministic", "boundary_grad")
-    common = {name: value for name, value in options.items() if name not in only_backward}
-    out = forward(kernels, case, data, **common)
-    return {"out": out, **backward(kernels, case, data, grad_out, **options)}
-
-
-def right_of(case, data, **attrs):
-    grad_out = grad_out_of(case, data["x"].dtype)
-    grads, out = expected(data, {**case.attrs(), **attrs}, grad_out)
-    return {"out": out, **{name: grads[name] for name in NAMES if data[name] is not None}}
-
-
-def judge(kernels, case, data, attrs=(), **options):
-    got = everything(kernels, case, data, **options)
-    for name, right in right_of(case, data, **dict(attrs)).items():
-        assert_close(got[name], right, name)
-    return got
-
-
-def assert_same_bits(one, other, names=None):
-    for name in names or one:
-        assert one[name].tobytes() == other[name].tobytes(), name
 
 
 # -- values ---------------------------------------------------------------------------------------
@@ -331,6 +273,26 @@ def test_scratch_memory_is_bounded(kernels):
             used = kernels.deform_conv2d_workspace_bytes(direction, **sizes)
             weights = 4 * o * x[1] * kernel * kernel
             assert used < (256 << 20) + (64 << 20) + 4 * weights, (x, direction)
+
+
+def test_scratch_memory_from_the_environment(kernels, monkeypatch):
+    case = Case((90, 3, 31, 30), (4, 1, 1))
+    data = case.arrays(np.float32)
+    sizes = {"x": case.x, "weight": (4, 3, 1, 1), "oh": 31, "ow": 30}
+
+    def used():
+        return [kernels.deform_conv2d_workspace_bytes(b, **sizes) for b in (False, True)]
+
+    usual = used()
+    for value in ("many", "0", "-3", "", "4096", "99999999999999"):
+        monkeypatch.setenv("PADDLE_OPS_GPU_SCRATCH_MB", value)
+        assert used() == usual, value
+    monkeypatch.setenv("PADDLE_OPS_GPU_SCRATCH_MB", "1")  # of 1.3 MB forward, more backward
+    assert all(less < more for less, more in zip(used(), usual))
+    before = kernels.program.launches()
+    judge(kernels, case, data)
+    # a second chunk takes two launches more forward and four backward
+    assert kernels.program.launches() - before > 3 + 8 + 6
 
 
 def test_the_host_never_waits(kernels):

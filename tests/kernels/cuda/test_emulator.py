@@ -84,6 +84,14 @@ def test_only_the_chosen_blocks_run(program):
     assert out[0] == 128
 
 
+@pytest.mark.parametrize("blocks, ones", [((-1, -1), 10), ((-2, -1), 138), ((-9, -1), 266)])
+def test_blocks_counted_from_the_end(program, blocks, ones):
+    x, out = np.ones(2 * 128 + 10, np.float32), np.zeros(1, np.float32)
+    with program.configured(blocks=blocks):
+        program.call("launch_sum", x, out, x.size)
+    assert out[0] == ones
+
+
 def test_beyond_2_31_elements_on_a_few_pages(program):
     """The last block of a grid that covers 2^31 + 1000 elements."""
     count = 2**31 + 1000

@@ -39,8 +39,9 @@ void check(const Launch& launch, dim3 grid, dim3 block) {
 
 void run_blocks(const Launch& launch) {
   const int64_t total = int64_t(gridDim.x) * gridDim.y * gridDim.z;
-  const int64_t first = settings().first_block;
-  const int64_t last = settings().last_block < 0 ? total - 1 : settings().last_block;
+  const auto counted = [total](int64_t block) { return block < 0 ? total + block : block; };
+  const int64_t first = std::max<int64_t>(0, counted(settings().first_block));
+  const int64_t last = counted(settings().last_block);
   Block block(launch);
   running = &block;
   for (int64_t i = first; i <= last; ++i) {

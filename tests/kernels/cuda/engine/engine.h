@@ -37,8 +37,9 @@ struct Settings {
   uint64_t seed = 0;              // for kRandom
   dim3 grid{0, 0, 0};             // not 0: instead of what the launch asks for
   dim3 block{0, 0, 0};
-  int64_t first_block = 0;  // of the blocks counted x first: only these run,
-  int64_t last_block = -1;  // -1: to the last
+  // Of the blocks, counted x first, only these run. Negative ones count from the end of each grid,
+  // as in Python; a grid of fewer blocks runs whole.
+  int64_t first_block = 0, last_block = -1;
 };
 Settings& settings();
 

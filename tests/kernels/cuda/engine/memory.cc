@@ -1,7 +1,12 @@
 #include "memory.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <new>
 #include <string>
 
 namespace emu {
@@ -71,6 +76,26 @@ void unregister_memory(const void* start) {
 
 bool is_registered(const void* start, size_t bytes) {
   return find(reinterpret_cast<uint64_t>(start), bytes) != nullptr;
+}
+
+std::shared_ptr<char> sparse_zeros(size_t bytes) {
+  const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kind, -1, 0);
+  if (start == MAP_FAILED) throw std::bad_alloc();
+  return {static_cast<char*>(start), [bytes](char* memory) { munmap(memory, bytes); }};
+}
+
+void fill(void* to, int value, size_t bytes) {
+  char* const start = static_cast<char*>(to);
+  if (value != 0 || bytes < kHuge) {
+    std::memset(start, value, bytes);
+    return;
+  }
+  const uint64_t page = uint64_t(sysconf(_SC_PAGESIZE)), address = reinterpret_cast<uint64_t>(to);
+  const size_t before = (page - address % page) % page, after = (address + bytes) % page;
+  std::memset(start, 0, before);
+  madvise(start + before, bytes - before - after, MADV_DONTNEED);
+  std::memset(start + bytes - after, 0, after);
 }
 
 char* find_global(uint64_t address, size_t bytes, bool write, Site site) {

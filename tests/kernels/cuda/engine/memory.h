@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "engine.h"
 
@@ -11,6 +12,14 @@ namespace emu {
 void register_memory(const void* start, size_t bytes, bool writable, const char* name);
 void unregister_memory(const void* start);
 bool is_registered(const void* start, size_t bytes);
+
+constexpr size_t kHuge = size_t{1} << 30;  // bytes; memory beyond exists where it is touched only
+
+std::shared_ptr<char> sparse_zeros(size_t bytes);
+
+// memset. A huge stretch of zeros gives its pages back to the system, and reads as zeros all the
+// same: such memory comes from sparse_zeros, malloc or emulator.sparse, never from a file.
+void fill(void* to, int value, size_t bytes);
 
 // The allocation of the last access: most accesses go where the one before went. Empty for none.
 struct Range {

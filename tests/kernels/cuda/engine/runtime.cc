@@ -210,7 +210,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 }
 cudaError_t cudaMemset(void* to, int value, size_t bytes) {
   if (!emu::is_registered(to, bytes)) return remember(cudaErrorInvalidValue);
-  std::memset(to, value, bytes);
+  emu::fill(to, value, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {

@@ -10,6 +10,12 @@ namespace {
 
 using Params = DeformConv2dParams;
 
+// As the binding does.
+Params settled(Params p) {
+  if (p.scratch_bytes == 0) p.scratch_bytes = deform_conv2d_cuda_scratch_bytes();
+  return p;
+}
+
 int64_t workspace_bytes(Direction direction, const Params& p) {
   return deform_conv2d_cuda_kernel(direction, p).workspace_bytes(p);
 }
@@ -38,8 +44,8 @@ void run(Direction direction, const Params& p) {
 
 template <Direction direction>
 DeformConv2dKernel kernel() {
-  return {[](const Params& p) { return workspace_bytes(direction, p); },
-          [](const Params& p, void*) { run(direction, p); }};
+  return {[](const Params& p) { return workspace_bytes(direction, settled(p)); },
+          [](const Params& p, void*) { run(direction, settled(p)); }};
 }
 
 }  // namespace

@@ -31,12 +31,18 @@ class DeviceMemory {
     add(name, tensor.data, count * size_of(tensor.dtype), true);
   }
 
-  // Filled with NaN.
+  // Filled with NaN; huge memory with zeros, which take no memory until they are touched.
   void* allocate(const char* name, int64_t bytes) {
-    owned_.emplace_back(new char[static_cast<size_t>(bytes)]);
-    std::memset(owned_.back().get(), 0xff, static_cast<size_t>(bytes));
-    add(name, owned_.back().get(), bytes, true);
-    return owned_.back().get();
+    const size_t size = static_cast<size_t>(bytes);
+    if (size >= emu::kHuge) {
+      owned_.push_back(emu::sparse_zeros(size));
+    } else {
+      owned_.emplace_back(new char[size], std::default_delete<char[]>());
+      std::memset(owned_.back().get(), 0xff, size);
+    }
+    void* start = owned_.back().get();
+    add(name, start, bytes, true);
+    return start;
   }
 
  private:
@@ -47,7 +53,7 @@ class DeviceMemory {
   }
 
   std::vector<const void*> starts_;
-  std::vector<std::unique_ptr<char[]>> owned_;
+  std::vector<std::shared_ptr<char>> owned_;
 };
 
 inline void check(cudaError_t error) {

@@ -1,0 +1,185 @@
+"""The CUDA kernels of deform_conv2d where a tensor has more than 2^31 elements.
+
+Arrays are zeros that take no memory, but for their ends; only the last blocks of each launch run.
+The right answer is that of a small case made of the ends alone.
+"""
+
+import numpy as np
+import pytest
+from deform_cases import Case
+
+from kernels.cuda import emulator
+from kernels.cuda.deform_calls import (
+    OP,
+    assert_same_bits,
+    backward,
+    forward,
+    grad_out_of,
+    judge,
+    options_of,
+)
+
+pytestmark = [emulator.needs_nvcc, pytest.mark.jit]
+
+LIMIT = 2**31
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    return emulator.operator(OP, arch="sm_90")
+
+
+def with_end(shape, end):
+    """Zeros of that shape, `end` at the end of those axes that are longer than its own."""
+    whole = emulator.sparse(shape, end.dtype)
+    whole[tuple(slice(-length, None) for length in end.shape)] = end
+    return whole
+
+
+def end_of(whole, shape):
+    return whole[tuple(slice(-length, None) for length in shape)]
+
+
+def last_blocks(kernels, count):
+    return kernels.program.configured(blocks=(-count, -1))
+
+
+def backward_into(kernels, case, data, grad_out, wanted, **options):
+    """As backward, but the gradients are sparse."""
+    grads = {name: emulator.sparse(data[name].shape, data[name].dtype) for name in wanted}
+    inputs = {name: data[name] for name in ("x", "offset", "weight", "mask")}
+    kernels.deform_conv2d_backward(
+        grad_out=grad_out,
+        **inputs,
+        **{f"grad_{name}": grad for name, grad in grads.items()},
+        **options_of(case),
+        **options,
+    )
+    return grads
+
+
+def assert_same_ends(large, small, names, count=None):
+    """The last `count` numbers of the last axis, or all that the small ones have."""
+    for name in names:
+        got = end_of(large[name], small[name].shape)
+        last = slice(-count if count else None, None)
+        assert np.any(small[name][..., last]), name
+        np.testing.assert_array_equal(got[..., last], small[name][..., last], name)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_x(kernels, dtype, deterministic):
+    """x and grad_x have 2^31 + 144 elements, in one image that 9 pixels far apart sample."""
+    width, step = 2**29 + 36, 2**26 + 4
+    large = Case((1, 4, 1, width), (3, 1, 2), (1, step), (0, 0, 0, 1))
+    small = Case((1, 4, 1, 36), (3, 1, 2), (1, 4), (0, 0, 0, 1))
+    assert np.prod(large.x) > LIMIT and large.output_size() == small.output_size() == (1, 9)
+    data = small.arrays(dtype)
+    data["offset"][..., :-1] = np.nan  # the last pixel alone samples where x is not 0
+    data["offset"][..., -1] = np.array([-0.25, -3.5, 0.5, -0.75]).reshape(1, 4, 1)
+    grad_out = grad_out_of(small, dtype)
+    options = {"deterministic": deterministic}
+    judge(kernels, small, data, **options)
+    right = backward(kernels, small, data, grad_out, **options)
+
+    whole = {**data, "x": with_end(large.x, data["x"])}
+    with last_blocks(kernels, 4):
+        out = forward(kernels, large, whole)
+        got = backward_into(kernels, large, whole, grad_out, right, **options)
+    np.testing.assert_array_equal(out, forward(kernels, small, data))
+    assert_same_ends(got, right, ["x"])
+    assert_same_bits(right, got, ["offset", "weight", "bias", "mask"])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_offset_and_out(kernels, dtype):
+    """One row of 2^30 + 64 pixels: 2^31 + 128 offsets, 3 x 2^30 outputs."""
+    width, seen = 2**30 + 64, 60
+    large, small = (Case((1, 1, 1, w), (3, 1, 1), bias=False) for w in (width, 128))
+    data = small.arrays(dtype)
+    data["offset"][:, 0] = -0.25
+    data["offset"][:, 1] = np.resize([-1.5, 0.75, -0.25, 3.5, -2.75], 128)
+    grad_out = grad_out_of(small, dtype)
+    grad_out[..., :-seen] = 0
+    names = ("x", "offset", "mask")
+    judge(kernels, small, data)
+    right = backward(kernels, small, data, grad_out, names)
+
+    shapes = large.shapes()
+    whole = {name: data[name] for name in data}
+    whole.update({name: with_end(shapes[name], data[name]) for name in names})
+    out_shape = (1, 3, 1, width)
+    assert np.prod(shapes["offset"]) > LIMIT and np.prod(out_shape) > LIMIT
+    out = emulator.sparse(out_shape, dtype)
+    with last_blocks(kernels, 4):
+        kernels.deform_conv2d_forward(out=out, **whole, **options_of(large))
+        got = backward_into(kernels, large, whole, with_end(out_shape, grad_out), names)
+    assert_same_ends({"out": out}, {"out": forward(kernels, small, data)}, ["out"], seen)
+    assert_same_ends(got, right, names, seen)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("scratch_bytes", [0, LIMIT - 1])
+def test_many_images(kernels, scratch_bytes, deterministic):
+    """2^27 + 3 images of one pixel, in several chunks and in one: 18 x 2^27 offsets."""
+    many = 2**27 + 3
+    large, small = (Case((n, 1, 1, 1), (2, 3, 3), padding=(1, 1, 1, 1)) for n in (many, 3))
+    data = small.arrays(np.float16)
+    grad_out = grad_out_of(small, np.float16)
+    names = ("x", "offset", "mask")
+    judge(kernels, small, data)
+    options = {"deterministic": deterministic}
+    right = backward(kernels, small, data, grad_out, names, **options)
+
+    shapes = large.shapes()
+    assert np.prod(shapes["offset"]) > LIMIT
+    whole = {**data, **{name: with_end(shapes[name], data[name]) for name in names}}
+    out = emulator.sparse((many, *grad_out.shape[1:]), np.float16)
+    options["scratch_bytes"] = scratch_bytes
+    with last_blocks(kernels, 18):
+        kernels.deform_conv2d_forward(
+            out=out, scratch_bytes=scratch_bytes, **whole, **options_of(large)
+        )
+        got = backward_into(kernels, large, whole, with_end(out.shape, grad_out), names, **options)
+    assert_same_ends({"out": out}, {"out": forward(kernels, small, data)}, ["out"])
+    assert_same_ends(got, right, names)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [Case((1, 2**30 + 1, 1, 1), (1, 1, 1)), Case((1, 1, 1, 1), (2**32, 1, 1), mask=False)],
+    ids=["channels", "outputs"],
+)
+def test_more_than_can_be_counted(kernels, case):
+    """An error, as counters of 32 bits would start anew."""
+    whole = {name: emulator.sparse(shape, np.float16) for name, shape in case.shapes().items()}
+    out = emulator.sparse((1, case.kernel[0], 1, 1), np.float16)
+    with pytest.raises(RuntimeError, match="invalid"):
+        kernels.deform_conv2d_forward(out=out, **whole, **options_of(case))
+    with pytest.raises(RuntimeError, match="invalid"):
+        backward_into(kernels, case, whole, out, ["weight"])
+
+
+def test_weight(kernels):
+    """2^15 + 8 outputs of 2^16 + 4 channels: 2^31 + 655392 weights; the last ones count."""
+    seen = 64
+    large = Case((1, 2**16 + 4, 1, 2), (2**15 + 8, 1, 1), mask=False, bias=False)
+    small = Case((1, seen, 1, 2), (seen, 1, 1), mask=False, bias=False)
+    shapes = large.shapes()
+    assert np.prod(shapes["weight"]) > LIMIT
+    data = small.arrays(np.float32)
+    data["x"][:, :-1] = 0
+    data["offset"][...] = -0.25
+    grad_out = grad_out_of(small, np.float32)
+    right = backward(kernels, small, data, grad_out, ["weight"])
+
+    whole = {**data, **{name: with_end(shapes[name], data[name]) for name in ("x", "weight")}}
+    out = emulator.sparse((1, large.kernel[0], 1, 2), np.float32)
+    with last_blocks(kernels, 4):
+        kernels.deform_conv2d_forward(out=out, **whole, **options_of(large))
+        got = backward_into(kernels, large, whole, with_end(out.shape, grad_out), ["weight"])
+    assert_same_ends({"out": out}, {"out": forward(kernels, small, data)}, ["out"])
+    # of the last step, which adds up and stores, only the last output's blocks have run
+    assert np.any(right["weight"][-1])
+    np.testing.assert_array_equal(got["weight"][-1, -seen:], right["weight"][-1])
