@@ -42,8 +42,9 @@ perf-check: .venv/package  ## a few ratios to Paddle's own operators, against wh
 docs: .venv/package .venv/extra-docs  ## README.md, docs/ and the reference as web pages: build/docs
 	.venv/bin/sphinx-build -W --keep-going -q docs build/docs
 
-cuda-check:  ## what nvcc makes of the CUDA sources, for every GPU they are meant for
-	$(PYTHON) -m tools.cuda_check
+cuda-check: .venv/package .venv/extra-cuda-check  ## what nvcc and older compilers make of the CUDA sources
+	.venv/bin/pytest -q tests/kernels/cuda/test_compile.py
+	.venv/bin/python -m tools.cuda_check
 
 lint: .venv/extra-lint  ## changes nothing; `make format` repairs what can be repaired
 	.venv/bin/ruff check .

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pybind11
 
-from tools.cuda_check import CSRC, nvcc
+from tools.cuda_check.nvcc import CSRC, nvcc
 
 _HERE = Path(__file__).resolve().parent
 

@@ -1,9 +1,15 @@
-"""nvcc accepts every CUDA source without a warning, and no kernel keeps its registers in memory."""
+"""CUDA's compilers accept every source without a warning, and no kernel keeps its registers in
+memory. All compilers and all GPUs: `make cuda-check`.
+"""
+
+from importlib import metadata
 
 import pytest
 
 from kernels.cuda import emulator
-from tools import cuda_check
+from tools.cuda_check import __main__ as cuda_check
+from tools.cuda_check import nvrtc
+from tools.cuda_check.report import Kernel, parse
 
 REPORT = """\
 ptxas info    : 0 bytes gmem
@@ -20,23 +26,69 @@ ptxas info    : Used 128 registers, used 0 barriers, 96 bytes cumulative stack s
 
 
 def test_the_report_is_understood():
-    one, two = cuda_check.parse(REPORT)
-    assert one == cuda_check.Kernel("one<4>(float*)", "sm_80", 40, 2048, 0)
-    assert two == cuda_check.Kernel("two(float*)", "sm_80", 128, 0, 248)
+    one, two = parse(REPORT)
+    assert one == Kernel("one<4>(float*)", "sm_80", 40, 2048, 0)
+    assert two == Kernel("two(float*)", "sm_80", 128, 0, 248)
+
+
+# as ptxas 11.8 writes it
+OLD_REPORT = """\
+ptxas info    : Compiling entry function '_Z3twoPf' for 'sm_70'
+ptxas info    : Function properties for _Z3twoPf
+ptxas         .     96 bytes stack frame, 84 bytes spill stores, 164 bytes spill loads
+ptxas info    : Used 128 registers, 31744 bytes smem, 752 bytes cmem[0]
+"""
+
+
+def test_an_older_report_is_understood():
+    assert parse(OLD_REPORT) == [Kernel("two(float*)", "sm_70", 128, 31744, 248)]
+
+
+INSTALLED = {distribution.name for distribution in metadata.distributions()}
+# every compiler with one GPU
+COMPILERS = [pytest.param("nvcc", "sm_80", marks=emulator.needs_nvcc)]
+for release, (package, _) in nvrtc.RELEASES.items():
+    there = pytest.mark.skipif(package not in INSTALLED, reason=f"{package} is not installed")
+    COMPILERS.append(pytest.param(release, "sm_70", marks=there))
+each_compiler = pytest.mark.parametrize("compiler, arch", COMPILERS)
 
 
 @emulator.needs_nvcc
 @pytest.mark.jit
 def test_all_sources_for_one_gpu(capsys):
-    """The others are compiled by `make cuda-check`."""
-    assert cuda_check.main(["--arch", "sm_80"]) == 0
+    assert cuda_check.main(["--compiler", "nvcc", "--arch", "sm_80"]) == 0
     assert " 0 of them spill" in capsys.readouterr().out
 
 
-@emulator.needs_nvcc
 @pytest.mark.jit
-def test_a_warning_is_an_error(tmp_path):
-    source = tmp_path / "unused.cu"
-    source.write_text("__global__ void kernel() { int unused; }\n")
-    with pytest.raises(SystemExit, match="unused"):
-        cuda_check.compile_source(source, "sm_80")
+@each_compiler
+def test_kernels_that_the_host_launches(tmp_path, compiler, arch):
+    """Also where the compiler takes the host's code for the GPU's."""
+    source = tmp_path / "twice.cu"
+    source.write_text(
+        """
+        #include "kernels/common/launch.cuh"
+        template <typename T> __global__ void twice(T* x) { *x *= 2; }
+        cudaError_t run(float* x) {
+          return paddle_ops::cuda::launch(twice<float>, dim3(1), dim3(1), 0, nullptr, x);
+        }
+        """
+    )
+    (kernel,) = cuda_check.compile_all(compiler, [arch], [source])
+    assert kernel.name == "twice<float>(float*)" and kernel.arch == arch
+
+
+@pytest.mark.jit
+@each_compiler
+@pytest.mark.parametrize("fault", ["int unused;", "int x = y;"])
+def test_a_warning_is_an_error(tmp_path, compiler, arch, fault):
+    source = tmp_path / "fault.cu"
+    source.write_text("__global__ void kernel() {" + fault + "}\n")
+    with pytest.raises(SystemExit, match="fault.cu"):
+        cuda_check.compile_all(compiler, [arch], [source])
+
+
+def test_a_compiler_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(nvrtc.RELEASES, "11.8", ("nvidia-cuda-nvrtc-cu99", "libnvrtc.so.99"))
+    with pytest.raises(SystemExit, match=r"nvidia-cuda-nvrtc-cu99 is not installed: pip install"):
+        nvrtc.Nvrtc("11.8")

@@ -1,0 +1,1 @@
+"""What CUDA's compilers make of the sources: see __main__.py."""
