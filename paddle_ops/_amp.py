@@ -21,7 +21,8 @@ def target(names: Iterable[str]) -> str | None:
         names: what the operator is called on a custom black list, which keeps it in float32.
     """
     if paddle.in_dynamic_mode():
-        state, lists = _dygraph_tracer(), _dygraph_tracer()._get_amp_op_list
+        state = _dygraph_tracer()
+        lists = state._get_amp_op_list
     elif hasattr(core, "_get_amp_attrs"):
         state, lists = core._get_amp_attrs(), core._get_amp_op_list
     else:

@@ -5,6 +5,7 @@ In the programs of Paddle 3 it is on everywhere.
 """
 
 import contextlib
+import sys
 from unittest import mock
 
 import numpy as np
@@ -167,18 +168,31 @@ class Net(paddle.nn.Layer):
         return self.deform(x, offset, paddle.nn.functional.sigmoid(mask)).astype("float32")
 
 
+@contextlib.contextmanager
+def as_on_a_gpu(module):
+    """What Paddle asks before it turns a part of AMP off on the CPU."""
+    place = mock.Mock(
+        is_gpu_place=lambda: True, is_xpu_place=lambda: False, is_custom_place=lambda: False
+    )
+    answers = {
+        "_dygraph_tracer": lambda: mock.Mock(_expected_place=place),
+        "_is_gpu_float16_supported": lambda: True,
+        "_is_gpu_bfloat16_supported": lambda: True,
+    }
+    with mock.patch.multiple(sys.modules[f"paddle.amp.{module}"], create=True, **answers):
+        yield
+
+
 def scaler_of(scale):
-    """A GradScaler as it is on a GPU: on the CPU it turns itself off when it is made."""
-    on_gpu = mock.Mock(_expected_place=mock.Mock(is_gpu_place=lambda: True))
-    with mock.patch("paddle.amp.grad_scaler._dygraph_tracer", lambda: on_gpu):
+    with as_on_a_gpu("grad_scaler"):
         return paddle.amp.GradScaler(init_loss_scaling=scale)
 
 
-def loss_of(net, dtype):
+def loss_of(net, dtype, level="O1"):
     random = np.random.RandomState(6)
     x = paddle.to_tensor(random.uniform(-1, 1, (2, 3, 5, 6)).astype(np.float32))
     label = paddle.to_tensor(random.randint(0, 2, (2, 4, 5, 6)))
-    with casting("O1", dtype):
+    with casting(level, dtype):
         return bce(net(x), label)
 
 
@@ -213,6 +227,69 @@ def test_grad_scaler_sees_the_overflow_of_float16():
     scaler.step(optimizer)
     for p, old in zip(net.parameters(), before):
         np.testing.assert_array_equal(p.numpy(), old)
+
+
+def decorated(dtype):
+    """A network for O2. Its branch stays in float32, as offsets should; Paddle's CPU has no
+    convolution of half types either.
+    """
+    paddle.seed(5)
+    net = Net()
+    optimizer = paddle.optimizer.SGD(0.5, parameters=net.parameters())
+    with as_on_a_gpu("auto_cast"):
+        return paddle.amp.decorate(
+            net, optimizer, level="O2", dtype=dtype, excluded_layers=[net.branch]
+        )
+
+
+@each_dtype
+def test_decorate(dtype):
+    """The parameters are half types and so are their gradients; the branch's are not."""
+    net, _ = decorated(dtype)
+    seen = []
+    net.deform.register_forward_post_hook(lambda _, inputs, out: seen.extend([*inputs, out]))
+    loss_of(net, dtype, "O2").backward()
+    x, offset, mask, out = seen
+    assert [name_of(t) for t in (x, offset, mask, out)] == ["float32", "float32", "float32", dtype]
+    assert {name_of(p.grad) for p in net.branch.parameters()} == {"float32"}
+
+    grad_out = paddle.cos(paddle.arange(out.size).reshape(out.shape).astype("float32"))
+    net.clear_gradients()
+    with casting("O2", dtype):
+        net.deform(x, offset.detach(), mask.detach()).backward(grad_out.astype(dtype))
+    data = halved({"x": x.numpy()}, dtype)
+    data.update(offset=offset.numpy(), mask=mask.numpy())
+    data.update(weight=net.deform.weight.numpy(), bias=net.deform.bias.numpy())
+    attrs = {"padding": [1, 1, 1, 1]}
+    right, right_out = expected(data, attrs, by_paddle(grad_out.numpy(), dtype))
+    assert_close(out.numpy(), right_out, "out")
+    for name in ("weight", "bias"):
+        grad = getattr(net.deform, name).grad
+        assert name_of(grad) == dtype
+        assert_close(grad.numpy(), right[name], name)
+
+
+def test_steps_of_a_decorated_model():
+    """Half parameters, a float32 loss, steps. In bfloat16, which needs no scaler, and with SGD:
+    Paddle's CPU has no other optimizer for half types, and no scaler's step.
+    """
+    net, optimizer = decorated("bfloat16")
+    scaler_of(1024.0).scale(loss_of(net, "bfloat16", "O2")).backward()
+    scaled = [as_float64(p.grad.numpy()) for p in net.deform.parameters()]
+    optimizer.clear_grad()
+    losses = []
+    for _ in range(8):
+        loss = loss_of(net, "bfloat16", "O2")
+        assert name_of(loss) == "float32"
+        loss.backward()
+        if not losses:  # a power of two as scale changes no digit
+            for p, times_1024 in zip(net.deform.parameters(), scaled):
+                np.testing.assert_array_equal(as_float64(p.grad.numpy()) * 1024, times_1024)
+        optimizer.step()
+        optimizer.clear_grad()
+        losses.append(loss.item())
+    assert {name_of(p) for p in net.deform.parameters()} == {"bfloat16"}
+    assert losses[-1] < losses[0] - 0.01
 
 
 @needs_pir
