@@ -16,11 +16,11 @@ from ._threads import get_num_threads, set_num_threads
 if TYPE_CHECKING:
     from . import functional, nn, onnx, porting, viz
     from ._drop_in import patch_paddle, unpatch_paddle
-    from .functional import (
-        binary_cross_entropy_with_logits,
-        deform_conv2d,
-        sigmoid_cross_entropy_with_logits,
-    )
+
+    # not from .functional, where mypy takes the modules for the functions of the same name
+    from .functional.binary_cross_entropy_with_logits import binary_cross_entropy_with_logits
+    from .functional.deform_conv2d import deform_conv2d
+    from .functional.sigmoid_cross_entropy_with_logits import sigmoid_cross_entropy_with_logits
 
 __version__ = "0.1.0"
 
@@ -43,17 +43,19 @@ __all__ = [
 _lib.load()
 
 
-def __getattr__(name: str) -> Any:
-    """Resolve the names that need the compiled operators."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _lib.require()
-    if name in ("functional", "nn", "onnx", "porting", "viz"):
-        return importlib.import_module(f".{name}", __name__)
-    home = "._drop_in" if name in ("patch_paddle", "unpatch_paddle") else ".functional"
-    value = getattr(importlib.import_module(home, __name__), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # it would make every name right
+
+    def __getattr__(name: str) -> Any:
+        """Resolve the names that need the compiled operators."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        _lib.require()
+        if name in ("functional", "nn", "onnx", "porting", "viz"):
+            return importlib.import_module(f".{name}", __name__)
+        home = "._drop_in" if name in ("patch_paddle", "unpatch_paddle") else ".functional"
+        value = getattr(importlib.import_module(home, __name__), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

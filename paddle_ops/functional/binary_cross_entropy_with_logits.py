@@ -8,6 +8,7 @@ import paddle
 
 from .. import _amp, _check
 from .._run import unified
+from .._types import Reduction
 from .sigmoid_cross_entropy_with_logits import (
     FLOATING,
     HALF,
@@ -27,7 +28,7 @@ def binary_cross_entropy_with_logits(
     logit: Tensor,
     label: Tensor,
     weight: Tensor | None = None,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
     pos_weight: Tensor | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -108,7 +109,7 @@ def _element_weight(label: Tensor, pos_weight: Tensor) -> Tensor:
 _REFUSES_EMPTY = paddle.__version__.startswith("2.")
 
 
-def _empty_loss(logit: Tensor, label: Tensor, reduction: str) -> Tensor:
+def _empty_loss(logit: Tensor, label: Tensor, reduction: Reduction) -> Tensor:
     """Return what PyTorch returns for no elements: nothing, their sum 0, or their mean NaN."""
     if reduction == "none":
         return sigmoid_cross_entropy_with_logits(logit, label, ignore_index=_NEVER)
@@ -120,7 +121,7 @@ def _validate(
     logit: Tensor,
     label: Tensor,
     weight: Tensor | None,
-    reduction: str,
+    reduction: Reduction,
     pos_weight: Tensor | None,
 ) -> None:
     """Check the arguments before anything is computed."""

@@ -8,6 +8,7 @@ import paddle
 
 from .. import _amp, _check
 from .._run import run, unified
+from .._types import BoundaryGrad
 
 _OP = "deform_conv2d"
 # On a custom black list of paddle.amp.auto_cast, Paddle's own name means this operator, too.
@@ -28,7 +29,7 @@ def deform_conv2d(
     deformable_groups: int = 1,
     groups: int = 1,
     mask: paddle.Tensor | None = None,
-    boundary_grad: str = "paddle",
+    boundary_grad: BoundaryGrad = "paddle",
     name: str | None = None,
 ) -> paddle.Tensor:
     r"""Convolve at learned positions: each kernel tap samples the input where its offset points.

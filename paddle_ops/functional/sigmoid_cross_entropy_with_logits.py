@@ -8,6 +8,7 @@ import paddle
 
 from .. import _amp, _check
 from .._run import run, unified
+from .._types import PosWeightForm
 
 if TYPE_CHECKING:
     from paddle import Tensor
@@ -26,7 +27,7 @@ def sigmoid_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
     normalize: bool = False,
     ignore_index: int = -100,
-    pos_weight_form: str = "log1p",
+    pos_weight_form: PosWeightForm = "log1p",
     name: str | None = None,
 ) -> Tensor:
     r"""Sigmoid cross entropy of logits ``x`` with labels ``y``, one loss per element.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import paddle
 
 from .. import _check
+from .._types import Reduction
 from ..functional.binary_cross_entropy_with_logits import (
     REDUCTIONS,
     binary_cross_entropy_with_logits,
@@ -50,7 +51,7 @@ class BCEWithLogitsLoss(paddle.nn.Layer):
     def __init__(
         self,
         weight: Tensor | None = None,
-        reduction: str = "mean",
+        reduction: Reduction = "mean",
         pos_weight: Tensor | None = None,
         name: str | None = None,
     ) -> None:

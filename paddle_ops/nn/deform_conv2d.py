@@ -9,6 +9,7 @@ import paddle
 from paddle import nn
 
 from .. import _check
+from .._types import BoundaryGrad
 from ..functional.deform_conv2d import deform_conv2d
 
 _OP = "DeformConv2D"
@@ -65,7 +66,7 @@ class DeformConv2D(nn.Layer):
         groups: int = 1,
         weight_attr=None,
         bias_attr=None,
-        boundary_grad: str = "paddle",
+        boundary_grad: BoundaryGrad = "paddle",
     ):
         super().__init__()
         self._in_channels = _check.integer(_OP, "in_channels", in_channels, minimum=1)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import paddle
 from paddle import nn
 
+from .._types import BoundaryGrad
 from .deform_conv2d import DeformConv2D
 
 
@@ -68,7 +69,7 @@ class DeformConv2DPack(DeformConv2D):
         groups: int = 1,
         weight_attr=None,
         bias_attr=None,
-        boundary_grad: str = "paddle",
+        boundary_grad: BoundaryGrad = "paddle",
     ):
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, deformable_groups,

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 import paddle
 
 from .. import _check
+from .._types import OffsetFormat
 
 
 def offsets_from_ascend(
-    offset: paddle.Tensor, data_format: str = "NCHW"
+    offset: paddle.Tensor, data_format: OffsetFormat = "NCHW"
 ) -> tuple[paddle.Tensor, paddle.Tensor]:
     """Split and reorder the one tensor that Ascend's operators take.
 
