@@ -15,4 +15,6 @@ autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
 html_theme = "furo"
+html_static_path = ["style"]
+html_css_files = ["wide.css"]
 html_title = f"paddle_ops {release}"

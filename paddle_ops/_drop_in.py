@@ -83,9 +83,9 @@ def patch_paddle() -> _Patch:
     The change is one of the whole process. A second call changes nothing more.
 
     Returns:
-        A context manager that restores what was before the call when its block ends: Paddle's own
-        code, or, inside an outer block or after an earlier call, the patched one. Without `with`
-        the change stays until `unpatch_paddle`.
+        A context manager that restores what was before the call when its block ends, which is
+        Paddle's own code or, inside an outer block or after an earlier call, the patched one.
+        Without `with` the change stays until `unpatch_paddle`.
 
     Raises:
         ImportError: There is no binary of the operators for this Paddle.

@@ -54,7 +54,7 @@ def sampling_locations(
         index: Of the image in the batch.
 
     Returns:
-        [kh * kw, 2]: (y, x) of each tap in the image, in pixels.
+        An array [kh * kw, 2] with (y, x) of each tap in the image, in pixels.
 
     Raises:
         ValueError: The offsets have no such group, image or position, or another kernel's channels.

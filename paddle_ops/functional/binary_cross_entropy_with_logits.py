@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import paddle
 
 from .. import _amp, _check
@@ -16,22 +14,19 @@ from .sigmoid_cross_entropy_with_logits import (
     sigmoid_cross_entropy_with_logits,
 )
 
-if TYPE_CHECKING:
-    from paddle import Tensor
-
 _OP = "binary_cross_entropy_with_logits"
 REDUCTIONS = ("none", "mean", "sum")
 
 
 @unified
 def binary_cross_entropy_with_logits(
-    logit: Tensor,
-    label: Tensor,
-    weight: Tensor | None = None,
+    logit: paddle.Tensor,
+    label: paddle.Tensor,
+    weight: paddle.Tensor | None = None,
     reduction: Reduction = "mean",
-    pos_weight: Tensor | None = None,
+    pos_weight: paddle.Tensor | None = None,
     name: str | None = None,
-) -> Tensor:
+) -> paddle.Tensor:
     r"""Binary cross entropy between logits x and labels y.
 
     loss = weight * ((1 - y) * x + (1 + (pos_weight - 1) * y) * log1p(exp(-x))), computed so that it
@@ -51,8 +46,8 @@ def binary_cross_entropy_with_logits(
         name: accepted for compatibility; has no effect.
 
     Returns:
-        A tensor of the type of ``logit`` (float32 for half types under ``paddle.amp.auto_cast``): a
-        scalar, or the shape of ``logit`` for "none".
+        A scalar, or for "none" a tensor with the shape of ``logit``. It has the type of ``logit``;
+        float32 for half types under ``paddle.amp.auto_cast``.
 
     Raises:
         TypeError: an argument is not a tensor or has an unsupported type.
@@ -100,7 +95,7 @@ def binary_cross_entropy_with_logits(
 _NEVER = -(2**31)
 
 
-def _element_weight(label: Tensor, pos_weight: Tensor) -> Tensor:
+def _element_weight(label: paddle.Tensor, pos_weight: paddle.Tensor) -> paddle.Tensor:
     """Return 1 + (pos_weight - 1) * label, exact for labels 0 and 1 however small the weight."""
     return (1.0 - label) + pos_weight * label
 
@@ -109,7 +104,7 @@ def _element_weight(label: Tensor, pos_weight: Tensor) -> Tensor:
 _REFUSES_EMPTY = paddle.__version__.startswith("2.")
 
 
-def _empty_loss(logit: Tensor, label: Tensor, reduction: Reduction) -> Tensor:
+def _empty_loss(logit: paddle.Tensor, label: paddle.Tensor, reduction: Reduction) -> paddle.Tensor:
     """Return what PyTorch returns for no elements: nothing, their sum 0, or their mean NaN."""
     if reduction == "none":
         return sigmoid_cross_entropy_with_logits(logit, label, ignore_index=_NEVER)
@@ -118,11 +113,11 @@ def _empty_loss(logit: Tensor, label: Tensor, reduction: Reduction) -> Tensor:
 
 
 def _validate(
-    logit: Tensor,
-    label: Tensor,
-    weight: Tensor | None,
+    logit: paddle.Tensor,
+    label: paddle.Tensor,
+    weight: paddle.Tensor | None,
     reduction: Reduction,
-    pos_weight: Tensor | None,
+    pos_weight: paddle.Tensor | None,
 ) -> None:
     """Check the arguments before anything is computed."""
     _check.tensor(_OP, "logit", logit)

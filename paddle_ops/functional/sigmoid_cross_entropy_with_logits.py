@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import paddle
 
 from .. import _amp, _check
 from .._run import run, unified
 from .._types import PosWeightForm
-
-if TYPE_CHECKING:
-    from paddle import Tensor
 
 _OP = "sigmoid_cross_entropy_with_logits"
 
@@ -22,14 +17,14 @@ LABELS = (*FLOATING, "bool", "uint8", "int8", "int16", "int32", "int64")
 
 @unified
 def sigmoid_cross_entropy_with_logits(
-    x: Tensor,
-    label: Tensor,
-    pos_weight: Tensor | None = None,
+    x: paddle.Tensor,
+    label: paddle.Tensor,
+    pos_weight: paddle.Tensor | None = None,
     normalize: bool = False,
     ignore_index: int = -100,
     pos_weight_form: PosWeightForm = "log1p",
     name: str | None = None,
-) -> Tensor:
+) -> paddle.Tensor:
     r"""Sigmoid cross entropy of logits ``x`` with labels ``y``, one loss per element.
 
     Without ``pos_weight``: loss = max(x, 0) - x * y + log1p(exp(-\|x\|)). With ``pos_weight`` w:
@@ -102,7 +97,9 @@ def sigmoid_cross_entropy_with_logits(
     return run("paddle_ops_" + _OP, inputs, attrs)
 
 
-def _expanded(pos_weight: Tensor | None, x: Tensor, label: Tensor) -> Tensor:
+def _expanded(
+    pos_weight: paddle.Tensor | None, x: paddle.Tensor, label: paddle.Tensor
+) -> paddle.Tensor:
     """Return what the operator takes: a tensor of x's shape, or a placeholder that it ignores."""
     if pos_weight is None:
         return label if label.stop_gradient else paddle.zeros([1], dtype=x.dtype)

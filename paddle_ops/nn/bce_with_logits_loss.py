@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import paddle
 
 from .. import _check
@@ -12,9 +10,6 @@ from ..functional.binary_cross_entropy_with_logits import (
     REDUCTIONS,
     binary_cross_entropy_with_logits,
 )
-
-if TYPE_CHECKING:
-    from paddle import Tensor
 
 
 class BCEWithLogitsLoss(paddle.nn.Layer):
@@ -32,11 +27,11 @@ class BCEWithLogitsLoss(paddle.nn.Layer):
             Default None.
         name: accepted for compatibility; has no effect.
 
-    Shapes:
-        logit: any shape. label: the same. Result: a scalar, or the same shape for "none".
-
     Raises:
         ValueError: ``reduction`` is unknown. Calling the layer raises what the function raises.
+
+    Shapes:
+        logit: any shape. label: the same. Result: a scalar, or the same shape for "none".
 
     Example:
         >>> import paddle
@@ -50,9 +45,9 @@ class BCEWithLogitsLoss(paddle.nn.Layer):
 
     def __init__(
         self,
-        weight: Tensor | None = None,
+        weight: paddle.Tensor | None = None,
         reduction: Reduction = "mean",
-        pos_weight: Tensor | None = None,
+        pos_weight: paddle.Tensor | None = None,
         name: str | None = None,
     ) -> None:
         """Remember the arguments; see the class."""
@@ -62,7 +57,7 @@ class BCEWithLogitsLoss(paddle.nn.Layer):
         self._keep("weight", weight)
         self._keep("pos_weight", pos_weight)
 
-    def _keep(self, argument: str, value: Tensor | None) -> None:
+    def _keep(self, argument: str, value: paddle.Tensor | None) -> None:
         """Store a weight so that it moves with the layer and stays out of the state dict."""
         if value is not None:
             _check.tensor("BCEWithLogitsLoss", argument, value)
@@ -74,7 +69,7 @@ class BCEWithLogitsLoss(paddle.nn.Layer):
         else:  # None, a parameter (which Layer registers itself), a variable of a static graph
             setattr(self, argument, value)
 
-    def forward(self, logit: Tensor, label: Tensor) -> Tensor:
+    def forward(self, logit: paddle.Tensor, label: paddle.Tensor) -> paddle.Tensor:
         """Return the loss of ``logit`` against ``label``."""
         return binary_cross_entropy_with_logits(
             logit,

@@ -35,13 +35,13 @@ class DeformConv2D(nn.Layer):
         bias_attr: Attributes of the bias; False for a layer without bias.
         boundary_grad: "paddle" or "torchvision", see `paddle_ops.deform_conv2d`.
 
-    Shape:
-        x [N, C, H, W], offset [N, 2 * deformable_groups * kh * kw, out_h, out_w], mask
-        [N, deformable_groups * kh * kw, out_h, out_w] or None; returns [N, O, out_h, out_w].
-
     Raises:
         TypeError: A size is not an integer.
         ValueError: A size is less than 1, or a number of groups is not a divisor.
+
+    Shape:
+        x [N, C, H, W], offset [N, 2 * deformable_groups * kh * kw, out_h, out_w], mask
+        [N, deformable_groups * kh * kw, out_h, out_w] or None; returns [N, O, out_h, out_w].
 
     Example:
         >>> import paddle

@@ -36,12 +36,12 @@ class DeformConv2DPack(DeformConv2D):
             Default None.
         boundary_grad: "paddle" (default) or "torchvision", see `paddle_ops.deform_conv2d`.
 
-    Shape:
-        x [N, C, H, W]; returns [N, O, out_h, out_w].
-
     Raises:
         TypeError: A size is not an integer.
         ValueError: A size is less than 1, or a number of groups is not a divisor.
+
+    Shape:
+        x [N, C, H, W]; returns [N, O, out_h, out_w].
 
     Example:
         >>> import paddle
@@ -120,12 +120,12 @@ class ModulatedDeformConv2DPack(DeformConv2DPack):
         bias_attr: Attributes of the bias; False for a layer without bias. Default None.
         boundary_grad: "paddle" (default) or "torchvision", see `paddle_ops.deform_conv2d`.
 
-    Shape:
-        x [N, C, H, W]; returns [N, O, out_h, out_w].
-
     Raises:
         TypeError: A size is not an integer.
         ValueError: A size is less than 1, or a number of groups is not a divisor.
+
+    Shape:
+        x [N, C, H, W]; returns [N, O, out_h, out_w].
 
     Example:
         >>> import paddle
