@@ -190,6 +190,21 @@ phi::distributed::SpmdInfo split_backward(const SpmdInputs& inputs,
   return split_alike(inputs, roles, {{0, roles[0]}, {1, roles[1]}, {2, roles[2]}},
                      spmd_input(inputs, 0).dims().size());
 }
+
+// Paddle takes the inputs that are there for the first ones of the operator, and crashes when one
+// is missing: here, the gradient of a gradient that nobody asked for.
+phi::distributed::SpmdInfo split_double_backward(const SpmdInputs& inputs,
+                                                 const SpmdAttributes& attributes) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (spmd_input(inputs, i).initialized()) continue;
+    fail(kOp, "double gradient",
+         "tensors that are not split, or gradients of x, label and pos_weight that are all used",
+         "split tensors, and one of these gradients is not used");
+  }
+  const std::vector<SpmdRole> roles = roles_of(inputs, attributes);
+  return split_alike(inputs, roles, {{0, roles[0]}, {1, roles[1]}, {2, roles[2]}, {3, roles[3]}},
+                     spmd_input(inputs, 0).dims().size());
+}
 #endif
 
 }  // namespace
@@ -225,4 +240,7 @@ PD_BUILD_DOUBLE_GRAD_OP(paddle_ops_sigmoid_cross_entropy_with_logits)
     .Outputs({paddle::New(paddle::Grad("X")), paddle::New(paddle::Grad("Label")),
               paddle::New(paddle::Grad("PosWeight")), paddle::Grad(paddle::Grad("Out"))})
     .Attrs(ATTRIBUTES)
+#ifdef CUSTOM_OP_WITH_SPMD
+    .SetInferSpmdFn(paddle_ops::split_double_backward)
+#endif
     .SetKernelFn(PD_KERNEL(paddle_ops::double_backward));

@@ -3,6 +3,7 @@
 import numpy as np
 import paddle
 import paddle.distributed as dist
+import pytest
 from deform_cases import NAMES, Case, function_of
 from numeric import assert_close
 
@@ -74,3 +75,29 @@ def check_cross_entropy():
                 out = WHOLE if normalize else placement
                 given = [placement, WHOLE, placement]
                 compare(function, [x, label, pos_weight], given, [0, 2], out, [out] * 3)
+
+
+def check_double_gradient():
+    """Split likewise; where a gradient is not used, Paddle cannot, and an error says so."""
+    arrays = np.random.RandomState(1).uniform(0.1, 1, (6, 4, 6)).astype(np.float32)
+    mesh = dist.ProcessMesh([0, 1], dim_names=["x"])
+
+    def second(wanted, tensor_of):
+        given, cotangents = map(tensor_of, arrays[:3]), map(tensor_of, arrays[3:])
+        x, label, weight = given = list(given)
+        for i in wanted:
+            given[i].stop_gradient = False
+        loss = sigmoid_cross_entropy_with_logits(x, label, weight, pos_weight_form="softplus")
+        asked = [given[i] for i in wanted]
+        grads = paddle.grad([(loss * loss).sum()], asked, create_graph=True)
+        sum((g * c).sum() for g, c in zip(grads, cotangents)).backward()
+        return [tensor.grad for tensor in asked]
+
+    def split(array):
+        return dist.shard_tensor(paddle.to_tensor(array), mesh, [BATCH])
+
+    for got, right in zip(second((0, 1, 2), split), second((0, 1, 2), paddle.to_tensor)):
+        assert got.placements == [BATCH]
+        assert_close(dist.unshard_dtensor(got).numpy(), right.numpy(), "a second derivative")
+    with pytest.raises(ValueError, match="double gradient: expected tensors that are not split"):
+        second((0,), split)

@@ -65,6 +65,8 @@ def test_data_parallel_gradients_are_those_of_the_whole_batch(tmp_path):
 
 
 @pytest.mark.skipif(paddle.__version__.startswith("2."), reason="Paddle 2.6 takes no such rules")
-@pytest.mark.parametrize("check", ["check_deform_conv2d", "check_cross_entropy"])
+@pytest.mark.parametrize(
+    "check", ["check_deform_conv2d", "check_cross_entropy", "check_double_gradient"]
+)
 def test_auto_parallel_splits_and_gives_the_same(tmp_path, check):
     run(f"import auto_parallel_rank\nauto_parallel_rank.{check}()", tmp_path)
