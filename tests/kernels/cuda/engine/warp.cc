@@ -37,28 +37,6 @@ void complete_ballot(const void* const* in, void* const* out) {
   }
 }
 
-struct MatrixIn {
-  const void* row;
-  int count;
-  bool transpose;
-};
-
-void complete_load_matrix(const void* const* in, void* const* out) {
-  const MatrixIn& all = *static_cast<const MatrixIn*>(in[0]);
-  for (int lane = 0; lane < kLanes; ++lane) {
-    for (int m = 0; m < all.count; ++m) {
-      uint16_t pair[2];
-      for (int i = 0; i < 2; ++i) {
-        const int row = all.transpose ? 2 * (lane & 3) + i : lane >> 2;
-        const int column = all.transpose ? lane >> 2 : 2 * (lane & 3) + i;
-        const void* from = static_cast<const MatrixIn*>(in[8 * m + row])->row;
-        copy_quietly(&pair[i], static_cast<const uint16_t*>(from) + column, sizeof(uint16_t));
-      }
-      static_cast<uint32_t*>(out[lane])[m] = pair[0] | uint32_t(pair[1]) << 16;
-    }
-  }
-}
-
 // The fragments of one lane.
 struct MmaIn {
   uint32_t a[4], b[2];
@@ -182,11 +160,6 @@ void mma_m16n8k16_bf16(float* d, const uint32_t* a, const uint32_t* b, const flo
 }
 void mma_m16n8k8_tf32(float* d, const uint32_t* a, const uint32_t* b, const float* c, Site site) {
   mma<ElementsTf32>(d, a, b, c, site);
-}
-
-void load_matrix(int count, bool transpose, const void* row, uint32_t* out, Site site) {
-  const MatrixIn in{row, count, transpose};
-  collective({kFullWarp, &in, out, &complete_load_matrix, "ldmatrix"}, site);
 }
 
 void async_copy(void* to, const void* from, uint32_t bytes, uint32_t zeros) {

@@ -23,9 +23,6 @@ void mma_m16n8k16_f16(float* d, const uint32_t* a, const uint32_t* b, const floa
 void mma_m16n8k16_bf16(float* d, const uint32_t* a, const uint32_t* b, const float* c, Site site);
 void mma_m16n8k8_tf32(float* d, const uint32_t* a, const uint32_t* b, const float* c, Site site);
 
-// Rows of 8 times 16 bits from shared memory, each given by the address that a lane holds.
-void load_matrix(int count, bool transpose, const void* row, uint32_t* out, Site site);
-
 // cp.async: nothing is copied before the wait, so that a missing wait shows.
 void async_copy(void* to, const void* from, uint32_t bytes, uint32_t zeros);
 void async_commit();

@@ -202,15 +202,6 @@ def mma(i, args, ops):
     return f"{{ {' '.join(lists)} emu::mma_{kind}(d, a, b, c, {ops.site}); {results} }}"
 
 
-def load_matrix(i, args, ops):
-    i.take("sync"), i.take("m8n8")
-    count, transpose = int(i.take("x1", "x2", "x4")[1:]), bool(i.take("trans"))
-    row = ops.address(args[1], "shared", 16, False)
-    results = " ".join(ops.assign(d, f"r[{n}]") for n, d in enumerate(elements(args[0])))
-    call = f"emu::load_matrix({count}, {str(transpose).lower()}, {row}, r, {ops.site});"
-    return f"{{ uint32_t r[4]; {call} {results} }}"
-
-
 def copy_async(i, args, ops):
     if not i.take("async"):
         raise Unsupported(i.opcode)
@@ -252,7 +243,6 @@ FUNCTIONS = {
     "shfl": shuffle,
     "vote": vote,
     "mma": mma,
-    "ldmatrix": load_matrix,
     "cp": copy_async,
     **arithmetic.FUNCTIONS,
 }
