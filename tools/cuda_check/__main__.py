@@ -1,20 +1,24 @@
 """Compiles every CUDA source for every GPU it is meant for, and reports what the kernels take.
 
-python -m tools.cuda_check [--compiler 11.8 ...] [--arch sm_80 ...]: no warning may be left, and no
-kernel may keep registers in memory (spill), but for a few bytes. Prints one line for each kernel
-name, that of the variant that takes the most; with --verbose one for each variant. Compilers are
-nvcc and releases of NVRTC (pip install .[cuda-check]). Needs neither GPU nor Paddle.
+python -m tools.cuda_check [--compiler 11.8 ...] [--arch sm_80 ...]: no warning may be left, no
+kernel may keep registers in memory (spill), but for a few bytes, and those that nvcc compiles must
+have the instructions that are meant (see sass.py). Prints one line for each kernel name, that of
+the variant that takes the most; with --verbose one for each variant. Compilers are nvcc and
+releases of NVRTC. Needs pip install .[cuda-check], but neither GPU nor Paddle.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools.cuda_check import nvcc, nvrtc
+from tools.cuda_check import nvcc, nvrtc, sass
 from tools.cuda_check.report import Kernel, lines, parse
 
 ARCHITECTURES = {"nvcc": nvcc.ARCHITECTURES, **nvrtc.ARCHITECTURES}
@@ -25,33 +29,57 @@ def sources() -> list[Path]:
     return sorted(nvcc.CSRC.rglob("*.cu"))
 
 
+def compile_by_nvcc(source: Path, arch: str) -> list[Kernel]:
+    """The kernels of a file, with their instructions."""
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder) / "kernels.cubin"
+        kernels = parse(nvcc.compile_source(source, arch, cubin))
+        found = sass.instructions(cubin) if kernels else {}
+    return [dataclasses.replace(k, instructions=found[k.name]) for k in kernels]
+
+
 def compile_all(compiler: str, architectures: tuple[str, ...], files: list[Path]) -> list[Kernel]:
     """Compile files, in threads, as many at a time as MAX_JOBS allows."""
-    compile_source = (nvcc if compiler == "nvcc" else nvrtc.Nvrtc(compiler)).compile_source
+    if compiler == "nvcc":
+        compile_one = compile_by_nvcc
+    else:
+        library = nvrtc.Nvrtc(compiler)
+
+        def compile_one(source: Path, arch: str) -> list[Kernel]:
+            return parse(library.compile_source(source, arch))
+
     work = [(source, arch) for source in files for arch in architectures]
     with ThreadPoolExecutor(int(os.environ.get("MAX_JOBS") or os.cpu_count() or 1)) as pool:
-        reports = pool.map(lambda source_and_arch: compile_source(*source_and_arch), work)
-        return [kernel for report in reports for kernel in parse(report)]
+        return [
+            kernel for kernels in pool.map(lambda w: compile_one(*w), work) for kernel in kernels
+        ]
+
+
+def faults(kernel: Kernel, most_spilled: int) -> Iterator[str]:
+    """Yield what is wrong with a kernel."""
+    if kernel.spilled > most_spilled:
+        yield f"spills {kernel.spilled} bytes"
+    if kernel.instructions:
+        yield from sass.broken(kernel)
 
 
 def check(compiler: str, architectures: tuple[str, ...], verbose: bool) -> bool:
-    """Compile with one compiler, print, and return whether no kernel spills."""
+    """Compile with one compiler, print, and return whether nothing is wrong."""
     kernels = compile_all(compiler, architectures, sources())
+    most_spilled = (nvcc if compiler == "nvcc" else nvrtc).MOST_SPILLED
+    found = [f"{k.arch} {fault}: {k.name}" for k in kernels for fault in faults(k, most_spilled)]
     name = compiler if compiler == "nvcc" else f"NVRTC {compiler}"
-    print("\n".join(f"{name} {line}" for line in lines(kernels, verbose)))
-    most = (nvcc if compiler == "nvcc" else nvrtc).MOST_SPILLED
-    spilling = [kernel for kernel in kernels if kernel.spilled > most]
-    for kernel in spilling:
-        print(f"{name} spills {kernel.spilled} bytes on {kernel.arch}: {kernel.name}")
+    for line in [*lines(kernels, verbose), *found]:
+        print(name, line)
     print(
         f"{name}: {len(sources())} files, {len(architectures)} GPUs, {len(kernels)} kernels, "
-        f"{len(spilling)} of them spill"
+        f"{len(found)} faults"
     )
-    return not spilling
+    return not found
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the check; 1 when a kernel spills."""
+    """Run the check; 1 when something is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--compiler", nargs="+", choices=list(ARCHITECTURES), default=list(ARCHITECTURES)

@@ -24,10 +24,10 @@ def nvcc() -> str:
     return os.path.join(home, "bin", "nvcc")
 
 
-def compile_source(source: Path, arch: str) -> str:
-    """Compile for one GPU, warnings being errors; nothing is kept but the report, returned."""
+def compile_source(source: Path, arch: str, cubin: str | Path = os.devnull) -> str:
+    """Compile for one GPU, warnings being errors; returns the report."""
     command = [nvcc(), "-std=c++17", "-O3", f"-arch={arch}", f"-I{CSRC}", "-Werror", "all-warnings"]
-    command += ["-Xcompiler=-Wall", "-Xptxas", "-v", "-cubin", "-o", os.devnull, str(source)]
+    command += ["-Xcompiler=-Wall", "-Xptxas", "-v", "-cubin", "-o", str(cubin), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")

@@ -8,10 +8,10 @@ the GPU could call, and bring all kernels that they launch.
 from __future__ import annotations
 
 import ctypes
-from importlib import metadata
 from pathlib import Path
 
 from tools.cuda_check.nvcc import CSRC
+from tools.cuda_check.wheels import file_of
 
 # Distribution, library, and the GPUs to compile for: the one that CUDA 13 does not know any more,
 # and with the CUDA that Paddle 2.6 is built with those that the package is built for.
@@ -31,15 +31,6 @@ _HARMLESS = ("-diag-suppress=20044",)
 _OLD_GPU = "Architectures prior to '<compute/sm>_75' are deprecated"
 
 
-def _file(distribution: str, name: str) -> Path:
-    """A file of an installed distribution."""
-    try:
-        files = metadata.files(distribution) or []
-    except metadata.PackageNotFoundError:
-        raise SystemExit(f"{distribution} is not installed: pip install .[cuda-check]") from None
-    return Path(next(file for file in files if str(file).endswith(name)).locate())
-
-
 def _strings(texts: list[str]) -> ctypes.Array:
     """As an array of C's."""
     return (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))
@@ -49,8 +40,8 @@ class Nvrtc:
     """One release of the library."""
 
     def __init__(self, release: str):
-        self._library = ctypes.CDLL(str(_file(*RELEASES[release])))
-        self._include = _file(_STANDARD_LIBRARY, "cuda/std/type_traits").parents[2]
+        self._library = ctypes.CDLL(str(file_of(*RELEASES[release])))
+        self._include = file_of(_STANDARD_LIBRARY, "cuda/std/type_traits").parents[2]
 
     def compile_source(self, source: Path, arch: str) -> str:
         """Compile for one GPU, warnings being errors; returns the report.

@@ -24,22 +24,28 @@ class Kernel:
     registers: int
     shared: int  # bytes for each block
     spilled: int  # bytes stored and loaded
+    instructions: frozenset[str] = frozenset()  # where somebody has looked at them
+
+
+def plain_names(symbols: list[str]) -> list[str]:
+    """Kernels' names as in the sources, without our namespaces."""
+    text = "\n".join(symbols)
+    plain = subprocess.run(["c++filt"], input=text, capture_output=True, text=True, check=True)
+    return [re.sub(r"paddle_ops::|cuda::|^void ", "", name) for name in plain.stdout.splitlines()]
 
 
 def parse(report: str) -> list[Kernel]:
     """The kernels in ptxas's report."""
     found = [match.groupdict() for match in _ENTRY.finditer(report)]
-    names = "\n".join(kernel["symbol"] for kernel in found)
-    plain = subprocess.run(["c++filt"], input=names, capture_output=True, text=True, check=True)
     return [
         Kernel(
-            re.sub(r"paddle_ops::|cuda::|^void ", "", name),
+            name,
             kernel["arch"],
             int(kernel["registers"]),
             sum(int(bytes_) for bytes_ in re.findall(r"(\d+) bytes smem", kernel["rest"])),
             int(kernel["stores"]) + int(kernel["loads"]),
         )
-        for name, kernel in zip(plain.stdout.splitlines(), found)
+        for name, kernel in zip(plain_names([kernel["symbol"] for kernel in found]), found)
     ]
 
 

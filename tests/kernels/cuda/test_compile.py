@@ -2,13 +2,14 @@
 memory. All compilers and all GPUs: `make cuda-check`.
 """
 
+import re
 from importlib import metadata
 
 import pytest
 
 from kernels.cuda import emulator
 from tools.cuda_check import __main__ as cuda_check
-from tools.cuda_check import nvrtc
+from tools.cuda_check import nvcc, nvrtc, sass
 from tools.cuda_check.report import Kernel, parse
 
 REPORT = """\
@@ -45,19 +46,73 @@ def test_an_older_report_is_understood():
 
 
 INSTALLED = {distribution.name for distribution in metadata.distributions()}
+
+
+def needs(package):
+    return pytest.mark.skipif(package not in INSTALLED, reason=f"{package} is not installed")
+
+
 # every compiler with one GPU
-COMPILERS = [pytest.param("nvcc", "sm_80", marks=emulator.needs_nvcc)]
-for release, (package, _) in nvrtc.RELEASES.items():
-    there = pytest.mark.skipif(package not in INSTALLED, reason=f"{package} is not installed")
-    COMPILERS.append(pytest.param(release, "sm_70", marks=there))
+NVCC = [emulator.needs_nvcc, needs("nvidia-cuda-nvdisasm")]
+COMPILERS = [pytest.param("nvcc", "sm_90", marks=NVCC)] + [
+    pytest.param(release, "sm_70", marks=needs(package))
+    for release, (package, _) in nvrtc.RELEASES.items()
+]
 each_compiler = pytest.mark.parametrize("compiler, arch", COMPILERS)
 
 
 @emulator.needs_nvcc
+@needs("nvidia-cuda-nvdisasm")
 @pytest.mark.jit
-def test_all_sources_for_one_gpu(capsys):
-    assert cuda_check.main(["--compiler", "nvcc", "--arch", "sm_80"]) == 0
-    assert " 0 of them spill" in capsys.readouterr().out
+def test_all_sources_for_one_gpu():
+    kernels = cuda_check.compile_all("nvcc", ("sm_90",), cuda_check.sources())
+    for kernel in kernels:
+        assert not list(cuda_check.faults(kernel, nvcc.MOST_SPILLED)), kernel
+    for rule in sass.RULES:
+        assert any(re.match(rule.kernels, kernel.name) for kernel in kernels), rule
+
+
+@pytest.mark.parametrize(
+    "kernel, arch, found, faults",
+    [
+        ("deform_conv2d_forward<Float16, int>", "sm_80", "LDG.E.64 FFMA", ["lacks HMMA"]),
+        ("deform_conv2d_forward<Float16, int>", "sm_75", "LDG.E.64.SYS FFMA", []),
+        ("deform_conv2d_forward<float, int>", "sm_80", "LDG.E.128 HMMA.16816", ["has [HD]MMA"]),
+        ("deform_conv2d_backward_weight<double, int>", "sm_75", "LDG.E.64", ["lacks LDG"]),
+        (
+            "deform_conv2d_backward_data<float, int>",
+            "sm_90",
+            "LDG.E.128 REDG.E.ADD.F32",
+            ["lacks REDG"],
+        ),
+        (
+            "sce::pass_kernel<sce::Forward, float, float, 4, int>",
+            "sm_90",
+            "LDG.E",
+            ["lacks LDG", "lacks STG"],
+        ),
+        ("sce::pass_kernel<sce::Forward, float, float, 1, int>", "sm_90", "LDG.E", []),
+        ("pack_weight<float>", "sm_90", "HMMA.16816", []),
+    ],
+)
+def test_instructions_that_are_not_meant(kernel, arch, found, faults):
+    said = list(sass.broken(Kernel(kernel, arch, 40, 0, 0, frozenset(found.split()))))
+    assert len(said) == len(faults) and all(map(str.startswith, said, faults)), said
+
+
+@emulator.needs_nvcc
+@needs("nvidia-cuda-nvdisasm")
+@pytest.mark.jit
+def test_instructions_of_a_kernel(tmp_path):
+    source, cubin = tmp_path / "copy.cu", tmp_path / "copy.cubin"
+    source.write_text(
+        "__global__ void copy(float4* to, const float4* from) { *to = *from; }\n"
+        "__global__ void nothing() {}\n"
+    )
+    nvcc.compile_source(source, "sm_90", cubin)
+    kernels = sass.instructions(cubin)
+    assert {"LDG.E.128", "STG.E.128"} < kernels["copy(float4*, float4 const*)"]
+    assert not any(found.startswith(("LDG", "STG")) for found in kernels["nothing()"])
 
 
 @pytest.mark.jit
@@ -74,7 +129,7 @@ def test_kernels_that_the_host_launches(tmp_path, compiler, arch):
         }
         """
     )
-    (kernel,) = cuda_check.compile_all(compiler, [arch], [source])
+    (kernel,) = cuda_check.compile_all(compiler, (arch,), [source])
     assert kernel.name == "twice<float>(float*)" and kernel.arch == arch
 
 
@@ -85,7 +140,12 @@ def test_a_warning_is_an_error(tmp_path, compiler, arch, fault):
     source = tmp_path / "fault.cu"
     source.write_text("__global__ void kernel() {" + fault + "}\n")
     with pytest.raises(SystemExit, match="fault.cu"):
-        cuda_check.compile_all(compiler, [arch], [source])
+        cuda_check.compile_all(compiler, (arch,), [source])
+
+
+def test_a_kernel_that_spills():
+    spilling = Kernel("one()", "sm_90", 255, 0, 248)
+    assert list(cuda_check.faults(spilling, 16)) == ["spills 248 bytes"]
 
 
 def test_a_compiler_that_is_not_installed(monkeypatch):
