@@ -16,7 +16,6 @@ from kernels.cuda.deform_calls import (
     forward,
     grad_out_of,
     judge,
-    options_of,
 )
 
 pytestmark = [emulator.needs_nvcc, pytest.mark.jit]
@@ -40,22 +39,13 @@ def end_of(whole, shape):
     return whole[tuple(slice(-length, None) for length in shape)]
 
 
-def last_blocks(kernels, count):
-    return kernels.program.configured(blocks=(-count, -1))
-
-
-def backward_into(kernels, case, data, grad_out, wanted, **options):
-    """As backward, but the gradients are sparse."""
-    grads = {name: emulator.sparse(data[name].shape, data[name].dtype) for name in wanted}
-    inputs = {name: data[name] for name in ("x", "offset", "weight", "mask")}
-    kernels.deform_conv2d_backward(
-        grad_out=grad_out,
-        **inputs,
-        **{f"grad_{name}": grad for name, grad in grads.items()},
-        **options_of(case),
-        **options,
-    )
-    return grads
+def run_ends(kernels, blocks, case, data, grad_out, wanted, **options):
+    """out and gradients, of which only the last blocks of each launch have been computed."""
+    new = {"new": emulator.sparse}
+    shared = {n: value for n, value in options.items() if n == "scratch_bytes"}
+    with kernels.program.configured(blocks=(-blocks, -1)):
+        out = forward(kernels, case, data, **new, **shared)
+        return out, backward(kernels, case, data, grad_out, wanted, **new, **options)
 
 
 def assert_same_ends(large, small, names, count=None):
@@ -84,9 +74,7 @@ def test_x(kernels, dtype, deterministic):
     right = backward(kernels, small, data, grad_out, **options)
 
     whole = {**data, "x": with_end(large.x, data["x"])}
-    with last_blocks(kernels, 4):
-        out = forward(kernels, large, whole)
-        got = backward_into(kernels, large, whole, grad_out, right, **options)
+    out, got = run_ends(kernels, 4, large, whole, grad_out, right, **options)
     np.testing.assert_array_equal(out, forward(kernels, small, data))
     assert_same_ends(got, right, ["x"])
     assert_same_bits(right, got, ["offset", "weight", "bias", "mask"])
@@ -111,10 +99,7 @@ def test_offset_and_out(kernels, dtype):
     whole.update({name: with_end(shapes[name], data[name]) for name in names})
     out_shape = (1, 3, 1, width)
     assert np.prod(shapes["offset"]) > LIMIT and np.prod(out_shape) > LIMIT
-    out = emulator.sparse(out_shape, dtype)
-    with last_blocks(kernels, 4):
-        kernels.deform_conv2d_forward(out=out, **whole, **options_of(large))
-        got = backward_into(kernels, large, whole, with_end(out_shape, grad_out), names)
+    out, got = run_ends(kernels, 4, large, whole, with_end(out_shape, grad_out), names)
     assert_same_ends({"out": out}, {"out": forward(kernels, small, data)}, ["out"], seen)
     assert_same_ends(got, right, names, seen)
 
@@ -135,13 +120,9 @@ def test_many_images(kernels, scratch_bytes, deterministic):
     shapes = large.shapes()
     assert np.prod(shapes["offset"]) > LIMIT
     whole = {**data, **{name: with_end(shapes[name], data[name]) for name in names}}
-    out = emulator.sparse((many, *grad_out.shape[1:]), np.float16)
+    whole_grad = with_end((many, *grad_out.shape[1:]), grad_out)
     options["scratch_bytes"] = scratch_bytes
-    with last_blocks(kernels, 18):
-        kernels.deform_conv2d_forward(
-            out=out, scratch_bytes=scratch_bytes, **whole, **options_of(large)
-        )
-        got = backward_into(kernels, large, whole, with_end(out.shape, grad_out), names, **options)
+    out, got = run_ends(kernels, 18, large, whole, whole_grad, names, **options)
     assert_same_ends({"out": out}, {"out": forward(kernels, small, data)}, ["out"])
     assert_same_ends(got, right, names)
 
@@ -154,11 +135,11 @@ def test_many_images(kernels, scratch_bytes, deterministic):
 def test_more_than_can_be_counted(kernels, case):
     """An error, as counters of 32 bits would start anew."""
     whole = {name: emulator.sparse(shape, np.float16) for name, shape in case.shapes().items()}
-    out = emulator.sparse((1, case.kernel[0], 1, 1), np.float16)
+    grad_out = emulator.sparse((1, case.kernel[0], 1, 1), np.float16)
     with pytest.raises(RuntimeError, match="invalid"):
-        kernels.deform_conv2d_forward(out=out, **whole, **options_of(case))
+        forward(kernels, case, whole, new=emulator.sparse)
     with pytest.raises(RuntimeError, match="invalid"):
-        backward_into(kernels, case, whole, out, ["weight"])
+        backward(kernels, case, whole, grad_out, ["weight"], new=emulator.sparse)
 
 
 def test_weight(kernels):
@@ -178,10 +159,8 @@ def test_weight(kernels):
     right = backward(kernels, small, data, grad_out, ["weight"])
 
     whole = {**data, **{name: with_end(shapes[name], data[name]) for name in ("x", "weight")}}
-    out = emulator.sparse((1, large.kernel[0], 1, 1), np.float32)
-    with last_blocks(kernels, 4):
-        kernels.deform_conv2d_forward(out=out, **whole, **options_of(large))
-        got = backward_into(kernels, large, whole, with_end(out.shape, grad_out), ["weight"])
+    whole_grad = with_end((1, large.kernel[0], 1, 1), grad_out)
+    out, got = run_ends(kernels, 4, large, whole, whole_grad, ["weight"])
     np.testing.assert_array_equal(out[:, -seen:], forward(kernels, small, data))
     # of the last step, which adds up and stores, only the last output's blocks have run
     last = right["weight"][-1, -16:]
