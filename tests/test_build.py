@@ -2,8 +2,9 @@
 
 import paddle
 import pytest
+from paddle.base import core
 
-from paddle_ops import _build
+from paddle_ops import _build, _lib
 
 GENCODE = "-gencode=arch=compute_{0},code={1}_{0}".format
 
@@ -75,3 +76,20 @@ def test_a_gpu_that_does_not_exist(toolkit, monkeypatch):
     monkeypatch.setenv("PADDLE_CUDA_ARCH_LIST", "Ampere")
     with pytest.raises(RuntimeError, match="expected e.g. 8.6 or 9.0.PTX, got 'Ampere'"):
         _build.cuda_flags()
+
+
+@pytest.mark.skipif(
+    not paddle.is_compiled_with_cuda() or not _build.uses_cuda(),
+    reason="a CPU build of Paddle, or nvcc is not installed",
+)
+def test_the_kernels_are_in_the_binary():
+    """Built, linked, loaded (with or without a GPU) and registered for it."""
+    binary = _lib.library()
+    assert _lib.record(binary)["gpu_kernels"] == "True"
+    content = binary.read_bytes()
+    kernels = ("deform_conv2d_forward", "deform_conv2d_backward_weight", "pass_kernel")
+    assert all(name.encode() in content for name in (".nv_fatbin", *kernels))
+    registered = core._get_all_register_op_kernels("fluid")
+    for name in ("deform_conv2d", "sigmoid_cross_entropy_with_logits"):
+        for suffix in ("", "_grad"):
+            assert any("gpu" in place for place in registered[f"paddle_ops_{name}{suffix}"]), name
