@@ -34,10 +34,14 @@ some_cases = pytest.mark.parametrize("case", SOME.values(), ids=SOME.keys())
 
 @pytest.fixture(scope="module")
 def kernels():
-    """With vectors of atomic additions, and tensor cores for half types. What GPUs without them run
-    is compiled for the sanitizers' tests.
-    """
+    """With vectors of atomic additions, and tensor cores for half types."""
     return emulator.operator(OP, arch="sm_90")
+
+
+@pytest.fixture(scope="module")
+def older():
+    """Without either."""
+    return emulator.operator(OP, arch="sm_75")
 
 
 # -- values ---------------------------------------------------------------------------------------
@@ -53,6 +57,12 @@ def test_against_the_reference(kernels, case, dtype):
 @each_type
 def test_more_shapes(kernels, case, dtype):
     judge(kernels, case, case.arrays(dtype))
+
+
+@some_cases
+@each_type
+def test_a_gpu_without_tensor_cores(older, case, dtype):
+    judge(older, case, case.arrays(dtype))
 
 
 @some_cases
