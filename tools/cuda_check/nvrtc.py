@@ -19,7 +19,7 @@ RELEASES = {
     "11.8": ("nvidia-cuda-nvrtc-cu11", "libnvrtc.so.11.2"),
     "12.9": ("nvidia-cuda-nvrtc-cu12", "libnvrtc.so.12"),
 }
-ARCHITECTURES = {"11.8": ("sm_70", "sm_75", "sm_80", "sm_90"), "12.9": ("sm_70",)}
+ARCHITECTURES = {"11.8": ("sm_70", "sm_80", "sm_90"), "12.9": ("sm_70",)}
 # As nvcc's; ptxas 11.8 does so in one kernel more, of the gradient of a gradient in double.
 MOST_SPILLED = 32
 _STANDARD_LIBRARY = "nvidia-cuda-cccl-cu12"
