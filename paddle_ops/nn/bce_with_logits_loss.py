@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import paddle
 
 from .. import _check
@@ -78,6 +80,11 @@ class BCEWithLogitsLoss(paddle.nn.Layer):
             reduction=self.reduction,
             pos_weight=self.pos_weight,
         )
+
+    if TYPE_CHECKING:
+
+        def __call__(self, logit: paddle.Tensor, label: paddle.Tensor) -> paddle.Tensor:
+            """Return what forward does. Paddle's own takes and returns anything."""
 
     def extra_repr(self) -> str:
         """Return the part of the layer's description that is its own."""

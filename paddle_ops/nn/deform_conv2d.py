@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import paddle
 from paddle import nn
@@ -100,6 +101,13 @@ class DeformConv2D(nn.Layer):
     ) -> paddle.Tensor:
         """Return deform_conv2d of x at these offsets with the layer's weight and bias."""
         return deform_conv2d(x, offset, self.weight, self.bias, mask=mask, **self._arguments)
+
+    if TYPE_CHECKING:
+
+        def __call__(
+            self, x: paddle.Tensor, offset: paddle.Tensor, mask: paddle.Tensor | None = None
+        ) -> paddle.Tensor:
+            """Return what forward does. Paddle's own takes and returns anything."""
 
     def extra_repr(self) -> str:
         """Return the arguments that repr shows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import paddle
 from paddle import nn
@@ -93,6 +94,11 @@ class DeformConv2DPack(DeformConv2D):
         """Return deform_conv2d of x at the offsets that x itself yields."""
         # Not super(): when Paddle 2.6 traces this method, it has no class to start from.
         return DeformConv2D.forward(self, x, self.conv_offset(x))
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: paddle.Tensor) -> paddle.Tensor:
+            """Return what forward does. Paddle's own takes and returns anything."""
 
 
 class ModulatedDeformConv2DPack(DeformConv2DPack):
