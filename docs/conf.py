@@ -14,7 +14,9 @@ suppress_warnings = ["myst.xref_missing"]
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
+# `paddle_ops.deform_conv2d` in a docstring is a link, `paddle.nn.Layer` is code
+default_role = "py:obj"
 html_theme = "furo"
 html_static_path = ["style"]
-html_css_files = ["wide.css"]
+html_css_files = ["tables.css"]
 html_title = f"paddle_ops {release}"
